@@ -1,0 +1,1 @@
+"""Floor 0: the words that every other floor speaks."""

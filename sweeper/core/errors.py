@@ -1,0 +1,52 @@
+"""Every exception that sweeper raises on purpose.
+
+::
+
+    SweeperError
+     ├── InputError            exit code 2: the user can fix it
+     │    ├── SpecError        a study file or an override; carries file and line
+     │    └── DatabaseError    a database that cannot be opened, read or written
+     ├── EnvError              the environment failed
+     │    ├── EnvWorkerError   an exception inside an environment; index, seed, traceback
+     │    ├── EnvTimeoutError  a step or reset outlived its limit
+     │    └── EnvLostError     an environment process died without a word
+     └── DivergedError         NaN or infinity in observations, loss or parameters
+"""
+
+from __future__ import annotations
+
+
+class SweeperError(Exception):
+    """Root of the tree; its message is one line that a user can act on."""
+
+
+class InputError(SweeperError):
+    """What was given cannot be used: says what, what is allowed, and where."""
+
+
+class SpecError(InputError):
+    """A study file, trial section or override that does not validate."""
+
+
+class DatabaseError(InputError):
+    """A results database that cannot be opened, read or written."""
+
+
+class EnvError(SweeperError):
+    """The environment, not the learner, failed."""
+
+
+class EnvWorkerError(EnvError):
+    """An environment raised: the message carries its index, seed and traceback."""
+
+
+class EnvTimeoutError(EnvError):
+    """A step or reset took longer than its limit."""
+
+
+class EnvLostError(EnvError):
+    """An environment process died without reporting (killed, `os._exit`, out of memory)."""
+
+
+class DivergedError(SweeperError):
+    """NaN or infinity met while training: the message says where and at which step."""

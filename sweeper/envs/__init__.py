@@ -1,0 +1,1 @@
+"""Floor 1: environments, many at once. Nothing here imports torch, optuna or ray."""

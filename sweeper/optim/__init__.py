@@ -1,0 +1,1 @@
+"""Floor 1: optimizers and schedules."""

@@ -1,0 +1,130 @@
+"""What a user writes under `trial.algorithm.optimizer`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from sweeper.core.spec import Spec
+
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
+class ConstantSchedule(Spec):
+    """Multiplier 1 throughout."""
+
+    kind: Literal["constant"] = "constant"
+
+
+class LinearSchedule(Spec):
+    """From 1 down to `final`, in a straight line."""
+
+    kind: Literal["linear"] = "linear"
+    final: Fraction = 0.0
+    """Multiplier at the end of the budget."""
+
+
+class CosineSchedule(Spec):
+    """From 1 down to `final` along half a cosine."""
+
+    kind: Literal["cosine"] = "cosine"
+    final: Fraction = 0.0
+    """Multiplier at the end of the budget."""
+
+
+class WarmupCosineSchedule(Spec):
+    """Up from 0 to 1 in a straight line, then down to `final` along half a cosine."""
+
+    kind: Literal["warmup_cosine"] = "warmup_cosine"
+    warmup: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    """Share of the budget spent warming up."""
+    final: Fraction = 0.0
+    """Multiplier at the end of the budget."""
+
+
+class MiddleDropSchedule(Spec):
+    """1 until `at`, then `factor`."""
+
+    kind: Literal["middle_drop"] = "middle_drop"
+    at: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """Progress at which the drop happens."""
+    factor: Fraction = 0.1
+    """Multiplier after it."""
+
+
+class DoubleLinearSchedule(Spec):
+    """Two straight lines: from 1 to `middle` at progress `at`, then to 0."""
+
+    kind: Literal["double_linear"] = "double_linear"
+    at: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """Progress at which the lines meet."""
+    middle: Fraction = 0.1
+    """Multiplier where they meet."""
+
+
+ScheduleSpec = Annotated[
+    ConstantSchedule
+    | LinearSchedule
+    | CosineSchedule
+    | WarmupCosineSchedule
+    | MiddleDropSchedule
+    | DoubleLinearSchedule,
+    Field(discriminator="kind"),
+]
+
+
+class _Optimizer(Spec):
+    learning_rate: float = Field(default=3e-4, gt=0, le=10)
+    """Rate at progress 0; the schedule multiplies it."""
+    schedule: ScheduleSpec = ConstantSchedule()
+    """How the rate follows progress through the budget."""
+
+
+class AdamSpec(_Optimizer):
+    """Adam (Kingma & Ba 2015)."""
+
+    kind: Literal["adam"] = "adam"
+    beta1: float = Field(default=0.9, ge=0, lt=1)
+    """Decay of the gradient's running mean."""
+    beta2: float = Field(default=0.999, ge=0, lt=1)
+    """Decay of its running square."""
+    eps: float = Field(default=1e-5, gt=0)
+    """Added to the denominator; 1e-5 as in Baselines."""
+
+
+class AdamWSpec(_Optimizer):
+    """Adam with decoupled weight decay (Loshchilov & Hutter 2019)."""
+
+    kind: Literal["adamw"] = "adamw"
+    beta1: float = Field(default=0.9, ge=0, lt=1)
+    """Decay of the gradient's running mean."""
+    beta2: float = Field(default=0.999, ge=0, lt=1)
+    """Decay of its running square."""
+    eps: float = Field(default=1e-5, gt=0)
+    """Added to the denominator."""
+    weight_decay: float = Field(default=0.01, ge=0)
+    """Decoupled decay, times the learning rate."""
+
+
+class RMSpropSpec(_Optimizer):
+    """RMSprop (Tieleman & Hinton 2012)."""
+
+    kind: Literal["rmsprop"] = "rmsprop"
+    alpha: float = Field(default=0.99, ge=0, lt=1)
+    """Decay of the gradient's running square."""
+    eps: float = Field(default=1e-5, gt=0)
+    """Added to the denominator."""
+
+
+class SGDSpec(_Optimizer):
+    """Stochastic gradient descent with momentum."""
+
+    kind: Literal["sgd"] = "sgd"
+    momentum: float = Field(default=0.9, ge=0, lt=1)
+    """Decay of the velocity; 0 is plain gradient descent."""
+
+
+OptimizerSpec = Annotated[
+    AdamSpec | AdamWSpec | RMSpropSpec | SGDSpec, Field(discriminator="kind")
+]

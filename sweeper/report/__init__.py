@@ -1,0 +1,1 @@
+"""Floor 5: from rows to fronts, intervals, figures and exports."""

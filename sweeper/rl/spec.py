@@ -1,0 +1,89 @@
+"""What a user writes under `trial.algorithm`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from sweeper.core.spec import Ints, Spec
+from sweeper.optim.spec import (
+    AdamSpec,
+    ConstantSchedule,
+    OptimizerSpec,
+    RMSpropSpec,
+    ScheduleSpec,
+)
+
+
+class MLPSpec(Spec):
+    """Fully connected layers, for flat observations."""
+
+    kind: Literal["mlp"] = "mlp"
+    hidden: Ints = Field(default=(64, 64), min_length=1, max_length=8)
+    """Units of each hidden layer, first to last."""
+    activation: Literal["tanh", "relu"] = "tanh"
+    """Nonlinearity after each hidden layer."""
+
+
+NetworkSpec = MLPSpec
+
+
+class _ActorCritic(Spec):
+    n_steps: int = Field(ge=1, le=1_000_000)
+    """Steps of each environment in a rollout."""
+    gamma: float = Field(default=0.99, gt=0, le=1)
+    """Discount."""
+    gae_lambda: float = Field(default=0.95, ge=0, le=1)
+    """Generalized advantage estimation's lambda; 1 gives n-step returns."""
+    entropy_coef: float = Field(default=0.0, ge=0)
+    """Weight of the entropy bonus."""
+    value_coef: float = Field(default=0.5, ge=0)
+    """Weight of the value loss."""
+    max_grad_norm: float | None = Field(default=0.5, gt=0)
+    """Global gradient norm is clipped to this; null leaves it alone."""
+    normalize_advantage: bool = True
+    """To mean 0 and deviation 1, within each minibatch."""
+    network: NetworkSpec = MLPSpec()
+    """Policy and value network."""
+
+
+class PPOSpec(_ActorCritic):
+    """Proximal policy optimization, clipped (Schulman et al. 2017)."""
+
+    kind: Literal["ppo"] = "ppo"
+    n_steps: int = Field(default=2048, ge=1, le=1_000_000)
+    """Steps of each environment in a rollout."""
+    n_minibatches: int = Field(default=32, ge=1)
+    """Minibatches an epoch; must divide n_envs x n_steps."""
+    n_epochs: int = Field(default=10, ge=1, le=1000)
+    """Passes over each rollout."""
+    clip_range: float = Field(default=0.2, gt=0)
+    """How far the probability ratio may move from 1."""
+    clip_range_schedule: ScheduleSpec = ConstantSchedule()
+    """How the clip range follows progress through the budget."""
+    clip_range_value: float | None = Field(default=None, gt=0)
+    """Clips the value's change as well; null does not."""
+    target_kl: float | None = Field(default=None, gt=0)
+    """An update stops early once approximate KL passes 1.5 x this; null never stops."""
+    optimizer: OptimizerSpec = AdamSpec()
+    """What turns gradients into steps."""
+
+
+class A2CSpec(_ActorCritic):
+    """Advantage actor-critic (Mnih et al. 2016), synchronous: one gradient a rollout."""
+
+    kind: Literal["a2c"] = "a2c"
+    n_steps: int = Field(default=5, ge=1, le=1_000_000)
+    """Steps of each environment in a rollout."""
+    gae_lambda: float = Field(default=1.0, ge=0, le=1)
+    """Generalized advantage estimation's lambda; 1 gives n-step returns."""
+    entropy_coef: float = Field(default=0.01, ge=0)
+    """Weight of the entropy bonus."""
+    normalize_advantage: bool = False
+    """To mean 0 and deviation 1, over the rollout."""
+    optimizer: OptimizerSpec = RMSpropSpec(learning_rate=7e-4)
+    """What turns gradients into steps."""
+
+
+AlgorithmSpec = Annotated[PPOSpec | A2CSpec, Field(discriminator="kind")]

@@ -1,0 +1,1 @@
+"""Floor 4: the results database; its only writer and all its queries."""

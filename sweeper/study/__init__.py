@@ -1,0 +1,1 @@
+"""Floor 6: the study: its file, its search, its executors, its loop."""

@@ -1,0 +1,1 @@
+"""Floor 3: one trial, from its spec to its result."""
