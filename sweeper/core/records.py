@@ -54,7 +54,8 @@ class TrainingStarted:
 @dataclass(frozen=True, slots=True)
 class Measurement:
     """The state of training after an update. Every figure covers the time since the last
-    measurement unless it says otherwise."""
+    measurement unless it says otherwise.
+    """
 
     elapsed_seconds: float
     """Training seconds since the budget began (set-up and evaluation are off it)."""
@@ -101,7 +102,8 @@ class Evaluation:
 @dataclass(frozen=True, slots=True)
 class PhaseSeconds:
     """Where the budget went. The leaves sum to the elapsed seconds:
-    inference + env_wait + bookkeeping + gradient + optimizer + normalize + other."""
+    inference + env_wait + bookkeeping + gradient + optimizer + normalize + other.
+    """
 
     inference: float = 0.0
     env_wait: float = 0.0
@@ -161,3 +163,24 @@ class RunResult:
 
 
 TrialEvent = TrainingStarted | Measurement | Evaluation | RunResult
+
+
+@dataclass(frozen=True, slots=True)
+class HostRecord:
+    """The machine and the versions that a run was measured on. Two runs share a host only
+    when all of it is equal, so an upgrade of torch is a new host.
+    """
+
+    hostname: str
+    hardware_class: str
+    """Machines of one class are interchangeable for speed, e.g. "Xeon 8481C x 8"."""
+    cpu_model: str
+    usable_cores: int
+    """Physical cores within this process's affinity mask and cgroup quota."""
+    memory_bytes: int
+    gpu_model: str | None
+    os: str
+    python: str
+    torch: str
+    gymnasium: str
+    sweeper: str
