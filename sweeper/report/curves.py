@@ -1,0 +1,137 @@
+"""A trial's runs -> Plotly figures: how it learned, and where its time went."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from sweeper.report.metrics import format_seconds
+from sweeper.report.theme import PALETTES, Theme, layout, say
+from sweeper.store.queries import MeasurementRow, RunRow
+
+
+def curve_figure(
+    runs: Mapping[str, Sequence[MeasurementRow]],
+    *,
+    x: Literal["seconds", "steps"] = "seconds",
+    deadline: float | None = None,
+    theme: Theme = "light",
+) -> go.Figure:
+    """Training return of each run (label -> measurements) over the budget it spent.
+
+    With several runs the single ones are faint, and their mean is drawn as far as all of
+    them reach. `deadline` is in the unit of x.
+    """
+    palette = PALETTES[theme]
+    figure = go.Figure(layout=layout(theme))
+    curves = {label: _curve(rows, x) for label, rows in runs.items()}
+    curves = {label: curve for label, curve in curves.items() if len(curve)}
+    single = len(curves) == 1
+    for label, curve in curves.items():
+        figure.add_trace(
+            go.Scatter(
+                x=curve[:, 0],
+                y=curve[:, 1],
+                mode="lines" if len(curve) > 1 else "markers",
+                name=label,
+                line={"color": palette.front, "width": 2.5 if single else 1},
+                opacity=1 if single else 0.45,
+                showlegend=not single,
+            )
+        )
+    if len(curves) > 1:
+        start = max(curve[0, 0] for curve in curves.values())
+        end = min(curve[-1, 0] for curve in curves.values())
+        if start < end:
+            grid = np.linspace(start, end, 200)
+            lines = [np.interp(grid, curve[:, 0], curve[:, 1]) for curve in curves.values()]
+            figure.add_trace(
+                go.Scatter(
+                    x=grid,
+                    y=np.mean(lines, axis=0),
+                    mode="lines",
+                    name=f"mean of {len(curves)} runs",
+                    line={"color": palette.front, "width": 3},
+                )
+            )
+    if deadline is not None:
+        figure.add_vline(
+            x=deadline,
+            line={"color": palette.muted, "width": 1, "dash": "dot"},
+            annotation={
+                "text": "deadline",
+                "font": {"size": 11, "color": palette.muted},
+                "xanchor": "right",
+            },
+        )
+    figure.update_xaxes(
+        title_text="training time (s)" if x == "seconds" else "env steps", rangemode="tozero"
+    )
+    figure.update_yaxes(title_text="training return (mean of 100 episodes)")
+    figure.update_layout(hovermode="x unified", uirevision=x)
+    if not curves:
+        say(figure, "No episode has ended yet.", theme)
+    return figure
+
+
+def phase_figure(run: RunRow, *, theme: Theme = "light") -> go.Figure:
+    """Where a run's budget went: one bar whose parts sum to the elapsed seconds."""
+    palette = PALETTES[theme]
+    figure = go.Figure(layout=layout(theme))
+    parts = phase_seconds(run)
+    total = sum(parts.values())
+    patterns = ("", "/", ".", "", "/", "", "")
+    for (name, seconds), color, pattern in zip(
+        parts.items(), palette.phases, patterns, strict=True
+    ):
+        if seconds <= 0:
+            continue
+        share = f"{100 * seconds / total:.0f}%"
+        figure.add_trace(
+            go.Bar(
+                x=[seconds],
+                y=[""],
+                orientation="h",
+                name=f"{name} {share}",
+                marker={"color": color, "pattern": {"shape": pattern, "size": 5, "solidity": 0.2}},
+                hovertemplate=f"{name}: {format_seconds(seconds)}, {share}<extra></extra>",
+            )
+        )
+    figure.update_layout(barmode="stack", legend={"traceorder": "normal"}, bargap=0.1)
+    figure.update_xaxes(title_text="seconds of the budget")
+    figure.update_yaxes(visible=False)
+    if not total:
+        say(figure, "The phases are known when the run has ended.", theme)
+    return figure
+
+
+def phase_seconds(run: RunRow) -> dict[str, float]:
+    """Phase -> own seconds, in the order in which an update passes through them."""
+    inference = run.inference_seconds or 0.0
+    env_wait = run.env_wait_seconds or 0.0
+    optimizer = run.optimizer_seconds or 0.0
+    return {
+        "inference": inference,
+        "env wait": env_wait,
+        "bookkeeping": max(0.0, (run.rollout_seconds or 0.0) - inference - env_wait),
+        "gradient": max(0.0, (run.update_seconds or 0.0) - optimizer),
+        "optimizer": optimizer,
+        "normalize": run.normalize_seconds or 0.0,
+        "other": run.other_seconds or 0.0,
+    }
+
+
+def _curve(rows: Sequence[MeasurementRow], x: Literal["seconds", "steps"]) -> NDArray[np.float64]:
+    """[n, 2] float64: position on the budget, training return."""
+    return np.array(
+        [
+            (row.elapsed_seconds if x == "seconds" else row.env_steps, row.training_return)
+            for row in rows
+            if row.training_return is not None
+        ],
+        dtype=np.float64,
+    ).reshape(-1, 2)

@@ -1,0 +1,223 @@
+"""A study -> Plotly figures, for the CLI, the dashboard and notebooks.
+
+Every mark means one thing wherever it appears: the front is a line, the baseline a ring, and
+what cannot stand on the front has a shape and a grey of its own, so that no meaning hangs on
+colour alone. A point carries its trial's number in `customdata`.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import plotly.graph_objects as go
+
+from sweeper.report.metrics import (
+    METRICS,
+    format_metric,
+    format_param,
+    short_names,
+    value_of,
+)
+from sweeper.report.pareto import front, hypervolume_over_time
+from sweeper.report.theme import PALETTES, Theme, layout, say
+from sweeper.store.queries import StudyRow, TrialRow
+
+LABELLED_FRONT = 12
+"""Fronts of up to this many trials are labelled point by point; longer ones would be a blot."""
+
+
+@dataclass(frozen=True, slots=True)
+class PointKind:
+    """How one class of trials is drawn."""
+
+    name: str
+    color: str
+    """Field of `Palette`."""
+    symbol: str
+    size: float
+    opacity: float = 1.0
+    line_width: float = 0.0
+
+
+FRONT = PointKind("front", "front", "circle", 10)
+FEASIBLE = PointKind("feasible", "feasible", "circle", 7, opacity=0.75)
+INFEASIBLE = PointKind("infeasible", "infeasible", "triangle-down-open", 9, line_width=1.4)
+DIVERGED = PointKind("diverged", "diverged", "x-thin-open", 8, line_width=1.8)
+FAILED = PointKind("error or lost", "failed", "square-open", 8, line_width=1.4)
+
+
+def kind_of(trial: TrialRow) -> PointKind:
+    """The class of a trial apart from the front; anything that ended badly is `FAILED`."""
+    if trial.status == "DIVERGED":
+        return DIVERGED
+    if trial.status not in ("COMPLETED", "RUNNING", "QUEUED"):
+        return FAILED
+    return INFEASIBLE if trial.feasible is False else FEASIBLE
+
+
+def directions(study: StudyRow, metrics: Iterable[str]) -> dict[str, str]:
+    """Metric -> direction: the study's own for its objectives, else the metric's usual one."""
+    return {
+        metric: study.objectives.get(metric, "maximize" if METRICS[metric].maximize else "minimize")
+        for metric in metrics
+    }
+
+
+def pareto_figure(
+    study: StudyRow,
+    trials: Sequence[TrialRow],
+    *,
+    x: str | None = None,
+    y: str | None = None,
+    log: Collection[Literal["x", "y"]] = (),
+    theme: Theme = "light",
+) -> go.Figure:
+    """Every trial as a point in the plane of two metrics, and the front of these two.
+
+    x, y: names in `METRICS`; by default the study's second and first objective. The front is
+    a step line, which claims only what was measured: no configuration between two neighbours
+    is promised.
+    """
+    y = y or next(iter(study.objectives))
+    x = x or next(metric for metric in (*study.objectives, "steps_per_second") if metric != y)
+    palette = PALETTES[theme]
+    axes = directions(study, (x, y))
+    best = sorted(front(trials, axes), key=lambda trial: value_of(trial, x) or 0.0)
+    on_front = {trial.number for trial in best}
+    drawn = [t for t in trials if value_of(t, x) is not None and value_of(t, y) is not None]
+
+    figure = go.Figure(layout=layout(theme))
+    for kind in (FEASIBLE, INFEASIBLE, DIVERGED, FAILED):
+        rows = [t for t in drawn if t.number not in on_front and kind_of(t) is kind]
+        if rows:
+            figure.add_trace(_points(study, rows, (x, y), kind=kind, theme=theme))
+    if best:
+        line = _points(study, best, (x, y), kind=FRONT, theme=theme)
+        line.update(
+            legendrank=1,
+            mode="lines+markers+text" if len(best) <= LABELLED_FRONT else "lines+markers",
+            # The corner of what is dominated: fall first where x is maximized, else last.
+            line={
+                "color": palette.front,
+                "width": 2,
+                "shape": "vh" if axes[x] == "maximize" else "hv",
+            },
+            text=[f"#{trial.number}" for trial in best],
+            textposition="top right" if axes[x] == "maximize" else "top left",
+            textfont={"size": 11, "color": palette.muted},
+            cliponaxis=False,
+        )
+        figure.add_trace(line)
+    baseline = [trial for trial in drawn if trial.origin == "baseline"]
+    if baseline:
+        figure.add_trace(
+            go.Scatter(
+                x=[value_of(t, x) for t in baseline],
+                y=[value_of(t, y) for t in baseline],
+                mode="markers",
+                name="baseline",
+                marker={
+                    "symbol": "circle-open",
+                    "size": 18,
+                    "color": palette.baseline,
+                    "line": {"width": 2.5},
+                },
+                hoverinfo="skip",
+            )
+        )
+    figure.update_xaxes(title_text=METRICS[x].label, type="log" if "x" in log else "linear")
+    figure.update_yaxes(title_text=METRICS[y].label, type="log" if "y" in log else "linear")
+    # The same revision keeps a reader's zoom when new trials arrive; other axes start afresh.
+    figure.update_layout(uirevision=f"{x} {y} {sorted(log)}")
+    if not drawn:
+        say(figure, "No trial has both values yet.", theme)
+    return figure
+
+
+def hypervolume_figure(
+    study: StudyRow, trials: Sequence[TrialRow], *, theme: Theme = "light"
+) -> go.Figure:
+    """How the front grew over the wall-clock time of the study, as a step line.
+
+    The volume is the share of the box between the worst and the best value seen of each
+    objective, so that it has no unit and ends where the present front stands.
+    """
+    palette = PALETTES[theme]
+    figure = go.Figure(layout=layout(theme))
+    seconds, shares = hypervolume_over_time(study, trials)
+    unit, scale = _time_unit(seconds[-1] if seconds else 0.0)
+    figure.add_trace(
+        go.Scatter(
+            x=[second / scale for second in seconds],
+            y=shares,
+            mode="lines",
+            line={"color": palette.front, "width": 2, "shape": "hv"},
+            hovertemplate=f"%{{y:.1%}} after %{{x:.3g}} {unit}<extra></extra>",
+        )
+    )
+    figure.update_xaxes(title_text=f"time since the study began ({unit})", rangemode="tozero")
+    figure.update_yaxes(title_text="hypervolume", range=[0, 1.02], tickformat=".0%")
+    figure.update_layout(showlegend=False, margin={"t": 16}, uirevision="hypervolume")
+    if not seconds:
+        say(figure, "No trial stands on the front yet.", theme)
+    return figure
+
+
+def hover_text(study: StudyRow, trial: TrialRow) -> str:
+    """Names the configuration: what was searched, what came out, and how it ended."""
+    lines = [f"<b>trial {trial.number}</b>  {_how_it_ended(trial)}"]
+    lines += [
+        f"{METRICS[metric].label}: <b>{format_metric(metric, value_of(trial, metric))}</b>"
+        for metric in dict.fromkeys((*study.objectives, "final_return", "steps_per_second"))
+    ]
+    names = short_names(list(trial.params))
+    lines += [
+        f"{html.escape(names[path])} = {html.escape(format_param(value)[:60])}"
+        for path, value in trial.params.items()
+    ]
+    return "<br>".join(lines)
+
+
+def _how_it_ended(trial: TrialRow) -> str:
+    words = trial.status.lower()
+    if trial.origin == "baseline":
+        words = f"baseline, {words}"
+    if trial.status == "COMPLETED" and trial.feasible is False:
+        words += ", infeasible"
+    return words + (f", {trial.n_runs} runs" if trial.n_runs > 1 else "")
+
+
+def _points(
+    study: StudyRow,
+    trials: Sequence[TrialRow],
+    axes: tuple[str, str],
+    *,
+    kind: PointKind,
+    theme: Theme,
+) -> go.Scatter:
+    color = getattr(PALETTES[theme], kind.color)
+    return go.Scatter(
+        x=[value_of(trial, axes[0]) for trial in trials],
+        y=[value_of(trial, axes[1]) for trial in trials],
+        mode="markers",
+        name=f"{kind.name} ({len(trials)})",
+        marker={
+            "symbol": kind.symbol,
+            "size": kind.size,
+            "color": color,
+            "opacity": kind.opacity,
+            "line": {"width": kind.line_width, "color": color},
+        },
+        customdata=[[trial.number] for trial in trials],
+        hovertext=[hover_text(study, trial) for trial in trials],
+        hovertemplate="%{hovertext}<extra></extra>",
+    )
+
+
+def _time_unit(seconds: float) -> tuple[str, float]:
+    if seconds < 120:
+        return "s", 1.0
+    return ("min", 60.0) if seconds < 7200 else ("h", 3600.0)

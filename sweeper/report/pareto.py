@@ -1,0 +1,149 @@
+"""The Pareto front and the volume it dominates.
+
+Notation: n points, k objectives; `values` is [n, k], `maximize[j]` is the direction of
+objective j. Inside this file every objective is minimized: directions are turned at the door.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sweeper.report.metrics import value_of
+from sweeper.store.queries import StudyRow, TrialRow
+
+Floats = NDArray[np.float64]
+
+
+def non_dominated(values: ArrayLike, maximize: Sequence[bool]) -> NDArray[np.bool_]:
+    """Which points no other point beats: at least as good everywhere, better somewhere.
+
+    values: [n, k]. Returns [n]. Equal points stand or fall together; a row with NaN is never
+    on the front.
+    """
+    costs = _as_costs(values, maximize)
+    known = ~np.isnan(costs).any(axis=1)
+    points, inverse = np.unique(costs[known], axis=0, return_inverse=True)
+    result = np.zeros(len(costs), dtype=np.bool_)
+    result[known] = _front_of_sorted(points)[inverse.reshape(-1)]
+    return result
+
+
+def hypervolume(values: ArrayLike, reference: ArrayLike, maximize: Sequence[bool]) -> float:
+    """Volume between the front and `reference`, exact; quick for 2 and 3 objectives.
+
+    values: [n, k], reference: [k], in the units of the objectives. Points that do not beat
+    the reference in every objective add nothing. (Zitzler & Thiele 1998.)
+    """
+    costs = _as_costs(values, maximize)
+    corner = _as_costs(np.asarray(reference, dtype=np.float64)[None, :], maximize)[0]
+    costs = costs[(costs < corner).all(axis=1)]  # False for NaN
+    points = np.unique(costs, axis=0)
+    return _volume(points[_front_of_sorted(points)], corner)
+
+
+def front(trials: Sequence[TrialRow], objectives: Mapping[str, str]) -> tuple[TrialRow, ...]:
+    """The non-dominated trials, best of the first objective first.
+
+    Only a COMPLETED trial that is known to be feasible and has a value for every objective
+    (metric -> "maximize" | "minimize") can stand on the front.
+    """
+    candidates = [trial for trial in trials if is_candidate(trial, objectives)]
+    if not candidates:
+        return ()
+    maximize = [direction == "maximize" for direction in objectives.values()]
+    values = np.array(
+        [[value_of(trial, metric) for metric in objectives] for trial in candidates],
+        dtype=np.float64,
+    )
+    costs = _as_costs(values, maximize)
+    chosen = np.flatnonzero(non_dominated(values, maximize))
+    return tuple(candidates[i] for i in sorted(chosen, key=lambda i: tuple(costs[i])))
+
+
+def is_candidate(trial: TrialRow, objectives: Mapping[str, str]) -> bool:
+    """Whether a trial may stand on the front of `objectives` if nothing beats it."""
+    return (
+        trial.status == "COMPLETED"
+        and trial.feasible is True
+        and all(value_of(trial, metric) is not None for metric in objectives)
+    )
+
+
+def hypervolume_over_time(
+    study: StudyRow, trials: Sequence[TrialRow]
+) -> tuple[list[float], list[float]]:
+    """Seconds since the first trial was asked, and the normalized hypervolume from then on."""
+    objectives = study.objectives
+    done: list[tuple[datetime, TrialRow]] = sorted(
+        ((t.ended_at, t) for t in trials if t.ended_at and is_candidate(t, objectives)),
+        key=lambda pair: (pair[0], pair[1].number),
+    )
+    if not done:
+        return [], []
+    maximize = [direction == "maximize" for direction in objectives.values()]
+    values = np.array([[value_of(t, metric) for metric in objectives] for _, t in done], float)
+    costs = np.where(maximize, -values, values)
+    low, high = costs.min(axis=0), costs.max(axis=0)
+    # A hair beyond the worst, so that a first trial that is best in one objective counts.
+    unit = (costs - low) / np.where(high > low, high - low, 1.0) / 1.01
+    minimize = [False] * len(maximize)
+    reference = np.ones(len(maximize))
+    began = min(trial.asked_at for trial in trials)
+    seconds, shares = [0.0], [0.0]
+    best = np.empty((0, len(maximize)))
+    for (ended_at, _), point in zip(done, unit, strict=True):
+        if len(best) and (best <= point).all(axis=1).any():
+            continue
+        best = np.vstack([best[~(point <= best).all(axis=1)], point])
+        seconds.append((ended_at - began).total_seconds())
+        shares.append(hypervolume(best, reference, minimize))
+    seconds.append((done[-1][0] - began).total_seconds())
+    shares.append(shares[-1])
+    return seconds, shares
+
+
+def _as_costs(values: ArrayLike, maximize: Sequence[bool]) -> Floats:
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 2 or array.shape[1] != len(maximize):
+        raise ValueError(f"values must be [n, {len(maximize)}], got {list(array.shape)}")
+    return np.where(np.asarray(maximize, dtype=np.bool_), -array, array)
+
+
+def _front_of_sorted(points: Floats) -> NDArray[np.bool_]:
+    """points: [n, k] distinct, in lexicographic order, so that none is beaten by a later one."""
+    result = np.zeros(len(points), dtype=np.bool_)
+    if points.shape[1] == 2 and len(points):
+        best_before = np.minimum.accumulate(points[:, 1])
+        result[0] = True
+        result[1:] = points[1:, 1] < best_before[:-1]
+        return result
+    alive = np.arange(len(points))
+    while alive.size:
+        best, alive = alive[0], alive[1:]
+        result[best] = True
+        alive = alive[(points[alive] < points[best]).any(axis=1)]
+    return result
+
+
+def _volume(points: Floats, corner: Floats) -> float:
+    """points: [n, k] mutually non-dominated, in lexicographic order, all below `corner`."""
+    if not len(points):
+        return 0.0
+    if points.shape[1] == 1:
+        return float(corner[0] - points[0, 0])
+    if points.shape[1] == 2:
+        widths = np.diff(points[:, 0], append=corner[0])
+        return float(widths @ (corner[1] - points[:, 1]))
+    # Slabs along the first objective: between two neighbours, the cross-section is what the
+    # points so far dominate in the others.
+    depths = np.diff(points[:, 0], append=corner[0])
+    total = 0.0
+    for i, depth in enumerate(depths):
+        if depth > 0:
+            section = np.unique(points[: i + 1, 1:], axis=0)
+            total += float(depth) * _volume(section[_front_of_sorted(section)], corner[1:])
+    return total

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from sweeper.report.curves import curve_figure, phase_figure, phase_seconds
+from sweeper.report.figures import hypervolume_figure, pareto_figure
+
+
+@pytest.fixture
+def trials(make_trial):
+    def values(r, s):
+        return {"final_return": r, "steps_per_second": s}
+
+    return [
+        make_trial(1, **values(200.0, 9_000.0), origin="baseline"),
+        make_trial(2, **values(500.0, 12_000.0)),
+        make_trial(3, **values(300.0, 24_000.0)),
+        make_trial(4, **values(600.0, 30_000.0), feasible=False),
+        make_trial(5, **values(10.0, 20_000.0), status="DIVERGED"),
+        make_trial(6, **values(50.0, 15_000.0), status="LOST"),
+        make_trial(7, status="RUNNING", feasible=None),
+    ]
+
+
+def traces(figure):
+    return {trace.name.split(" (")[0]: trace for trace in figure.data}
+
+
+def test_front_is_a_step_line_through_the_non_dominated_points(make_study, trials):
+    line = traces(pareto_figure(make_study(), trials))["front"]
+    assert list(line.x) == [12_000.0, 24_000.0]
+    assert list(line.y) == [500.0, 300.0]
+    assert [point[0] for point in line.customdata] == [2, 3]
+    assert list(line.text) == ["#2", "#3"]
+    assert line.line.shape == "vh"
+
+
+def test_no_two_classes_share_a_shape(make_study, trials):
+    figure = pareto_figure(make_study(), trials)
+    symbols = [trace.marker.symbol for trace in figure.data if trace.name != "baseline"]
+    sizes = {(trace.marker.symbol, trace.marker.size) for trace in figure.data}
+    assert set(symbols) == {"circle", "triangle-down-open", "x-thin-open", "square-open"}
+    assert len(sizes) == len(figure.data)
+
+
+def test_baseline_wears_a_ring_whatever_else_it_is(make_study, trials):
+    drawn = traces(pareto_figure(make_study(), trials))
+    assert drawn["baseline"].marker.symbol == "circle-open"
+    assert (list(drawn["baseline"].x), list(drawn["baseline"].y)) == ([9_000.0], [200.0])
+    assert [1] in [list(point) for point in drawn["feasible"].customdata]
+
+
+def test_trial_without_values_is_not_drawn(make_study, trials):
+    figure = pareto_figure(make_study(), trials)
+    numbers = {
+        p[0] for trace in figure.data if trace.customdata is not None for p in trace.customdata
+    }
+    assert numbers == {1, 2, 3, 4, 5, 6}
+
+
+def test_axes_carry_units_and_follow_the_choice(make_study, trials):
+    figure = pareto_figure(make_study(), trials, log=("x",))
+    assert figure.layout.xaxis.title.text == "training speed (env steps/s)"
+    assert (figure.layout.xaxis.type, figure.layout.yaxis.type) == ("log", "linear")
+    other = pareto_figure(make_study(), trials, x="final_return", y="steps_per_second")
+    assert other.layout.uirevision != figure.layout.uirevision
+
+
+def test_minimized_axis_steps_the_other_way(make_study, make_trial):
+    study = make_study(objectives={"final_return": "maximize", "core_seconds": "minimize"})
+    rows = [
+        make_trial(1, final_return=5.0, core_seconds=10.0),
+        make_trial(2, final_return=9.0, core_seconds=20.0),
+        make_trial(3, final_return=4.0, core_seconds=30.0),
+    ]
+    line = traces(pareto_figure(study, rows))["front"]
+    assert list(line.x) == [10.0, 20.0]
+    assert line.line.shape == "hv"
+
+
+def test_hover_names_the_configuration_and_escapes_it(make_study, make_trial):
+    trial = make_trial(
+        2,
+        final_return=500.0,
+        steps_per_second=12_345.0,
+        params={"env.kwargs.map": "<a href='x'>", "algorithm.optimizer.learning_rate": 3e-4},
+    )
+    text = pareto_figure(make_study(), [trial]).data[0].hovertext[0]
+    assert "trial 2" in text
+    assert "learning_rate = 0.0003" in text
+    assert "12,300" in text
+    assert "<a" not in text
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_empty_study_says_so_in_words(make_study, theme):
+    for figure in (
+        pareto_figure(make_study(), [], theme=theme),
+        hypervolume_figure(make_study(), [], theme=theme),
+        curve_figure({}, theme=theme),
+    ):
+        (note,) = figure.layout.annotations
+        assert note.text.endswith("yet.")
+        json.loads(figure.to_json())
+
+
+def test_several_runs_are_faint_under_their_mean(make_measurement):
+    def curve(offset):
+        return [
+            make_measurement(elapsed_seconds=t, env_steps=int(100 * t), training_return=t + offset)
+            for t in (1.0, 2.0, 4.0)
+        ]
+
+    figure = curve_figure({"seed 0": curve(0.0), "seed 1": curve(2.0)}, deadline=4.0)
+    *single, average = figure.data
+    assert all(trace.opacity < 1 for trace in single)
+    assert np.allclose(average.y, average.x + 1.0)
+    assert figure.layout.annotations[0].text == "deadline"
+
+
+def test_curve_leaves_out_measurements_before_the_first_episode(make_measurement):
+    rows = [
+        make_measurement(elapsed_seconds=1.0, env_steps=10),
+        make_measurement(elapsed_seconds=2.0, env_steps=20, training_return=9.0),
+    ]
+    (line,) = curve_figure({"seed 0": rows}, x="steps").data
+    assert (list(line.x), list(line.y)) == ([20.0], [9.0])
+
+
+def test_phases_sum_to_the_elapsed_seconds(make_run):
+    run = make_run(
+        rollout_seconds=6.0,
+        inference_seconds=2.0,
+        env_wait_seconds=3.0,
+        update_seconds=3.5,
+        optimizer_seconds=1.0,
+        normalize_seconds=0.0,
+        other_seconds=0.5,
+    )
+    assert sum(phase_seconds(run).values()) == pytest.approx(10.0)
+    figure = phase_figure(run)
+    assert [trace.name for trace in figure.data][:2] == ["inference 20%", "env wait 30%"]
+    assert "normalize" not in " ".join(trace.name for trace in figure.data)
