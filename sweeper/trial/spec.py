@@ -10,6 +10,7 @@ from sweeper.core.clock import BudgetSpec
 from sweeper.core.spec import Spec, invalid
 from sweeper.envs.spec import EnvSpec
 from sweeper.rl.spec import AlgorithmSpec, PPOSpec
+from sweeper.trial.clash import batch_clash, workers_clash
 
 
 class ParallelismSpec(Spec):
@@ -46,14 +47,11 @@ class ParallelismSpec(Spec):
 
     @model_validator(mode="after")
     def _fits(self) -> ParallelismSpec:
-        per = self.envs_per_worker
-        if per != "auto" and not 1 <= per <= self.n_envs:
-            raise invalid(
-                "envs_per_worker",
-                f"must be `auto` or 1 to n_envs = {self.n_envs}, got {per}",
-            )
-        if self.overlap and self.n_envs < 2:
-            raise invalid("overlap", "needs at least 2 envs to make two halves")
+        clash = workers_clash(
+            n_envs=self.n_envs, envs_per_worker=self.envs_per_worker, overlap=self.overlap
+        )
+        if clash:
+            raise invalid(clash.path.removeprefix("parallelism."), clash.message)
         return self
 
 
@@ -100,16 +98,13 @@ class TrialSpec(Spec):
 
     @model_validator(mode="after")
     def _batch_divides(self) -> TrialSpec:
-        algorithm, batch = self.algorithm, self.batch_size
-        size = f"n_envs x n_steps = {self.parallelism.n_envs} x {algorithm.n_steps} = {batch}"
-        if isinstance(algorithm, PPOSpec) and batch % algorithm.n_minibatches:
-            raise invalid(
-                "algorithm.n_minibatches",
-                f"must divide the batch, {size}, got {algorithm.n_minibatches}",
-            )
-        if algorithm.normalize_advantage and self.minibatch_size < 2:
-            raise invalid(
-                "algorithm.n_minibatches" if isinstance(algorithm, PPOSpec) else "algorithm.n_steps",
-                f"leaves minibatches of 1, whose advantage cannot be normalized ({size})",
-            )
+        algorithm = self.algorithm
+        clash = batch_clash(
+            n_envs=self.parallelism.n_envs,
+            n_steps=algorithm.n_steps,
+            n_minibatches=algorithm.n_minibatches if isinstance(algorithm, PPOSpec) else None,
+            normalize_advantage=algorithm.normalize_advantage,
+        )
+        if clash:
+            raise invalid(*clash)
         return self
