@@ -21,7 +21,7 @@ from sweeper.report.metrics import (
     short_names,
     value_of,
 )
-from sweeper.report.pareto import front, hypervolume_over_time
+from sweeper.report.pareto import hypervolume_over_time, study_front
 from sweeper.report.theme import PALETTES, Theme, layout, say
 from sweeper.store.queries import StudyRow, TrialRow
 
@@ -85,7 +85,7 @@ def pareto_figure(
     x = x or next(metric for metric in (*study.objectives, "steps_per_second") if metric != y)
     palette = PALETTES[theme]
     axes = directions(study, (x, y))
-    best = sorted(front(trials, axes), key=lambda trial: value_of(trial, x) or 0.0)
+    best = sorted(study_front(study, trials, axes), key=lambda trial: value_of(trial, x) or 0.0)
     on_front = {trial.number for trial in best}
     drawn = [t for t in trials if value_of(t, x) is not None and value_of(t, y) is not None]
 

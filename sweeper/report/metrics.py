@@ -36,6 +36,7 @@ METRICS: dict[str, Metric] = {
         Metric("seconds_to_threshold", "time to threshold", "s", False),
         Metric("env_steps", "env steps", "steps", True),
         Metric("updates", "updates", "updates", True),
+        Metric("elapsed_seconds", "elapsed time", "s", False),
         Metric("core_seconds", "core time", "core-seconds", False),
         Metric("cpu_utilization", "CPU utilization", "share of reserved cores", True),
         Metric("peak_rss_bytes", "peak memory", "bytes", False),

@@ -64,6 +64,24 @@ def front(trials: Sequence[TrialRow], objectives: Mapping[str, str]) -> tuple[Tr
     return tuple(candidates[i] for i in sorted(chosen, key=lambda i: tuple(costs[i])))
 
 
+def study_front(
+    study: StudyRow, trials: Sequence[TrialRow], objectives: Mapping[str, str] | None = None
+) -> tuple[TrialRow, ...]:
+    """The front of a study, by its own objectives unless others are given.
+
+    Trials of another budget (a baseline may have one) are not compared with the rest.
+    """
+    return front([t for t in trials if has_study_budget(study, t)], objectives or study.objectives)
+
+
+def has_study_budget(study: StudyRow, trial: TrialRow) -> bool:
+    """Whether a trial trained as long as the study's latest version says."""
+    return (trial.budget_seconds, trial.budget_env_steps) == (
+        study.budget_seconds,
+        study.budget_env_steps,
+    )
+
+
 def is_candidate(trial: TrialRow, objectives: Mapping[str, str]) -> bool:
     """Whether a trial may stand on the front of `objectives` if nothing beats it."""
     return (
@@ -79,7 +97,11 @@ def hypervolume_over_time(
     """Seconds since the first trial was asked, and the normalized hypervolume from then on."""
     objectives = study.objectives
     done: list[tuple[datetime, TrialRow]] = sorted(
-        ((t.ended_at, t) for t in trials if t.ended_at and is_candidate(t, objectives)),
+        (
+            (t.ended_at, t)
+            for t in trials
+            if t.ended_at and is_candidate(t, objectives) and has_study_budget(study, t)
+        ),
         key=lambda pair: (pair[0], pair[1].number),
     )
     if not done:

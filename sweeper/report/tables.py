@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sweeper.report.metrics import METRICS, format_metric, format_param, short_names, value_of
-from sweeper.report.pareto import front
+from sweeper.report.pareto import study_front
 from sweeper.store.queries import StudyRow, TrialRow
 
 
@@ -20,7 +20,7 @@ class Table:
 
 def front_table(study: StudyRow, trials: Sequence[TrialRow]) -> Table:
     """One row a trial of the front: number, objectives, searched parameters."""
-    best = front(trials, study.objectives)
+    best = study_front(study, trials)
     paths = list(dict.fromkeys(path for trial in best for path in trial.params))
     names = short_names(paths)
     return Table(

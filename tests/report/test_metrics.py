@@ -13,6 +13,7 @@ from sweeper.report.metrics import (
     short_names,
 )
 from sweeper.store.queries import TrialRow
+from sweeper.store.views import OBJECTIVES
 
 
 @pytest.mark.parametrize(
@@ -67,6 +68,10 @@ def test_short_names_tell_paths_apart():
         "b.eps",
         "c.eps",
     ]
+
+
+def test_every_possible_objective_can_be_an_axis():
+    assert set(OBJECTIVES) <= set(METRICS)
 
 
 def test_every_metric_is_a_column_of_a_trial():

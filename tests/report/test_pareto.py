@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from sweeper.report.pareto import front, hypervolume, hypervolume_over_time, non_dominated
+from sweeper.report.pareto import (
+    front,
+    hypervolume,
+    hypervolume_over_time,
+    non_dominated,
+    study_front,
+)
 
 # A coarse grid of values makes ties and duplicates common.
 grid = st.one_of(st.integers(-3, 3).map(float), st.just(float("nan")))
@@ -87,6 +93,12 @@ def test_front_begins_with_the_best_of_the_first_objective(make_trial):
 
 def test_front_of_no_trials_is_empty():
     assert front([], {"final_return": "maximize"}) == ()
+
+
+def test_trial_of_another_budget_is_not_compared(make_study, make_trial):
+    slow = make_trial(1, final_return=500.0, steps_per_second=9.0, budget_seconds=600.0)
+    quick = make_trial(2, final_return=300.0, steps_per_second=8.0)
+    assert study_front(make_study(), [slow, quick]) == (quick,)
 
 
 def test_hypervolume_grows_when_a_trial_joins_the_front(make_study, make_trial):
