@@ -72,18 +72,25 @@ class BudgetSpec(Spec):
 
 
 @dataclass(slots=True)
+class StopSignal:
+    """Set from outside (a gentle Ctrl-C, a pruner); a trial sees it at its deadline checks."""
+
+    requested: bool = False
+
+
+@dataclass(slots=True)
 class Deadline:
     """A budget that is running: how far along it is, and whether it is spent.
 
     Looked at after every vector step and every minibatch. Both kinds of budget report the
-    same `progress`, which is all that schedules ever see. `stop` is set from outside (a
-    gentle Ctrl-C, a pruner); it reads as an expired deadline.
+    same `progress`, which is all that schedules ever see. A requested `stop` reads as an
+    expired deadline.
     """
 
     clock: Clock
     budget: BudgetSpec
     env_steps: int = 0
-    stop: bool = False
+    stop: StopSignal = field(default_factory=StopSignal)
     started_at: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -103,14 +110,19 @@ class Deadline:
         return min(1.0, self.env_steps / self.budget.env_steps)
 
     @property
+    def out_of_time(self) -> bool:
+        """Whether to drop everything: the seconds are spent, or someone said stop."""
+        seconds = self.budget.seconds
+        return self.stop.requested or (
+            seconds is not None and self.clock.now() - self.started_at >= seconds
+        )
+
+    @property
     def expired(self) -> bool:
-        """Whether training must stop now."""
-        if self.stop:
-            return True
-        if self.budget.seconds is not None:
-            return self.clock.now() - self.started_at >= self.budget.seconds
-        assert self.budget.env_steps is not None
-        return self.env_steps >= self.budget.env_steps
+        """Whether collecting must end; steps that are paid for may still be learned from
+        unless `out_of_time`."""
+        steps = self.budget.env_steps
+        return self.out_of_time or (steps is not None and self.env_steps >= steps)
 
     @property
     def overshoot_seconds(self) -> float:

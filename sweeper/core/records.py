@@ -43,12 +43,34 @@ class RunStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class HostRecord:
+    """The machine and the versions that a run was measured on. Two runs share a host only
+    when all of it is equal, so an upgrade of torch is a new host.
+    """
+
+    hostname: str
+    hardware_class: str
+    """Machines of one class are interchangeable for speed, e.g. "Xeon 8481C x 8"."""
+    cpu_model: str
+    usable_cores: int
+    """Physical cores within this process's affinity mask and cgroup quota."""
+    memory_bytes: int
+    gpu_model: str | None
+    os: str
+    python: str
+    torch: str
+    gymnasium: str
+    sweeper: str
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingStarted:
     """Set-up is over and the budget begins to run: the first thing a trial yields."""
 
     setup_seconds: float
     n_workers: int
     """Environment processes; 0 when the envs are stepped by the learner's own."""
+    host: HostRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,28 +181,6 @@ class RunResult:
     involuntary_switches: int | None
     leased_cores: tuple[int, ...] = ()
     """CPU numbers this run was pinned to; empty when it was not pinned."""
-    checkpoint: bytes | None = None
 
 
 TrialEvent = TrainingStarted | Measurement | Evaluation | RunResult
-
-
-@dataclass(frozen=True, slots=True)
-class HostRecord:
-    """The machine and the versions that a run was measured on. Two runs share a host only
-    when all of it is equal, so an upgrade of torch is a new host.
-    """
-
-    hostname: str
-    hardware_class: str
-    """Machines of one class are interchangeable for speed, e.g. "Xeon 8481C x 8"."""
-    cpu_model: str
-    usable_cores: int
-    """Physical cores within this process's affinity mask and cgroup quota."""
-    memory_bytes: int
-    gpu_model: str | None
-    os: str
-    python: str
-    torch: str
-    gymnasium: str
-    sweeper: str

@@ -49,6 +49,7 @@ class PhaseTimer:
         self._mark = self._now()
 
     def __call__(self, name: str) -> _Phase:
+        """The phase called `name`, for a `with` statement."""
         phase = self._phases.get(name)
         if phase is None:
             phase = self._phases[name] = _Phase(self, name)

@@ -63,7 +63,9 @@ class EvaluationSpec(Spec):
     policy: Literal["deterministic", "stochastic"] = "deterministic"
     """Which of the two is the `final_return`; both are stored."""
     max_seconds: float = Field(default=60.0, gt=0)
-    """Evaluation stops here; episodes finished by then count."""
+    """Evaluation of each kind of policy stops here; an episode cut by it counts as truncated."""
+    seed: int = Field(default=0, ge=0)
+    """Seeds the episodes; all trials of a study share it, so that they face the same ones."""
 
 
 class TrialSpec(Spec):
@@ -79,8 +81,6 @@ class TrialSpec(Spec):
     """How long it trains."""
     evaluation: EvaluationSpec = EvaluationSpec()
     """How the result is measured."""
-    setup_timeout: float = Field(default=120.0, gt=0)
-    """Seconds that starting and resetting the environments may take."""
     seed: int = Field(default=0, ge=0)
     """Seeds the networks, the action noise and the environments."""
 

@@ -1,0 +1,101 @@
+"""Advantage actor-critic (Mnih et al. 2016, arXiv:1602.01783), synchronous.
+
+One gradient a rollout, over all of its B transitions::
+
+    loss = mean(-log_prob * A) + value_coef * mean((V - R)^2) / 2 - entropy_coef * mean(entropy)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+
+from sweeper.core.clock import Deadline
+from sweeper.core.errors import DivergedError
+from sweeper.core.timing import PhaseTimer
+from sweeper.optim.build import Optimizer
+from sweeper.rl.learner import UpdateStatistics, explained_variance, normalized
+from sweeper.rl.numpy_policy import NumpyPolicy
+from sweeper.rl.policy import ActorCritic, Evaluator
+from sweeper.rl.rollout import Batch, Rollout, build_batch
+from sweeper.rl.spec import A2CSpec
+
+
+class _Losses(NamedTuple):
+    policy_loss: float
+    value_loss: float
+    entropy: float
+
+
+class A2C:
+    """The A2C learner; see `Learner`."""
+
+    def __init__(
+        self, spec: A2CSpec, policy: ActorCritic, evaluator: Evaluator, *, timer: PhaseTimer
+    ) -> None:
+        self._spec = spec
+        self._policy = policy
+        self._evaluator = evaluator
+        self._optimizer = Optimizer(spec.optimizer, policy.flat, max_grad_norm=spec.max_grad_norm)
+        self._timer = timer
+
+    def update(self, rollout: Rollout, deadline: Deadline) -> UpdateStatistics:
+        """One step along the gradient of the whole rollout."""
+        spec = self._spec
+        progress = deadline.progress
+        self._optimizer.set_progress(progress)
+        with self._timer("gradient"):
+            batch = build_batch(
+                rollout, self._evaluator, gamma=spec.gamma, gae_lambda=spec.gae_lambda
+            )
+            variance = explained_variance(batch.value, batch.returns)
+            if spec.normalize_advantage:
+                batch = batch._replace(advantage=normalized(batch.advantage))
+            if isinstance(self._evaluator, NumpyPolicy):
+                losses = self._derived(self._evaluator, batch)
+            else:
+                losses = self._autograd(batch)
+            with self._timer("optimizer"):
+                norm = self._optimizer.step()
+            if not (math.isfinite(norm) and self._policy.flat.isfinite().all()):
+                raise DivergedError("the gradient or the parameters are NaN or infinite")
+        return UpdateStatistics(
+            learning_rate=self._optimizer.learning_rate(progress),
+            entropy=losses.entropy,
+            policy_loss=losses.policy_loss,
+            value_loss=losses.value_loss,
+            explained_variance=variance,
+            grad_norm=norm,
+        )
+
+    def _derived(self, network: NumpyPolicy, batch: Batch) -> _Losses:
+        spec, size = self._spec, len(batch.value)
+        log_prob, entropy, value = network.forward(batch.features, batch.action)
+        error = value - batch.returns
+        losses = _Losses(
+            policy_loss=-float((log_prob * batch.advantage).mean()),
+            value_loss=0.5 * float((error * error).mean()),
+            entropy=float(entropy.mean()),
+        )
+        network.backward(
+            batch.advantage * (-1.0 / size),
+            -spec.entropy_coef / size,
+            error * (spec.value_coef / size),
+        )
+        return losses
+
+    def _autograd(self, batch: Batch) -> _Losses:
+        spec, policy = self._spec, self._policy
+        features, action, _, _, advantage, returns = map(torch.from_numpy, batch)
+        outputs, value, log_std = policy.forward(features)
+        log_prob = policy.distribution.log_prob(outputs, log_std, action)
+        policy_loss = -(log_prob * advantage).mean()
+        value_loss = 0.5 * (value - returns).square().mean()
+        entropy = policy.distribution.entropy(outputs, log_std).mean()
+        loss = policy_loss + spec.value_coef * value_loss - spec.entropy_coef * entropy
+        assert policy.flat.grad is not None
+        policy.flat.grad.zero_()
+        loss.backward()  # type: ignore[no-untyped-call]
+        return _Losses(policy_loss.item(), value_loss.item(), entropy.item())

@@ -1,0 +1,264 @@
+"""Collecting rollouts, and turning them into the batch that learners take.
+
+Notation: T steps, N environments, D features, A action dimensions.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sweeper.core.clock import Deadline
+from sweeper.core.errors import DivergedError
+from sweeper.core.timing import PhaseTimer
+from sweeper.envs.normalize import ObservationNormalizer, ReturnNormalizer
+from sweeper.envs.vec_env import Observation, VecEnv, VecStep
+from sweeper.rl.distributions import Distribution
+from sweeper.rl.features import Features
+from sweeper.rl.policy import Evaluator
+from sweeper.rl.returns import generalized_advantage
+
+F32 = NDArray[np.float32]
+
+
+class Rollout(NamedTuple):
+    """T steps of N environments; arrays are the collector's storage until the next rollout."""
+
+    features: F32
+    """[T + 1, N, D]: what was acted on; row T is what follows the last step."""
+    action: NDArray[Any]
+    """[T, N, A] as drawn, unclipped."""
+    reward: F32
+    """[T, N], normalized if the environment asks for it."""
+    terminated: NDArray[np.bool_]
+    """[T, N]"""
+    truncated: NDArray[np.bool_]
+    """[T, N]"""
+    final: tuple[NDArray[np.int64], NDArray[np.int64], F32]
+    """(t [M], n [M], features [M, D]) of the final observation of each truncated episode."""
+
+
+class Batch(NamedTuple):
+    """A rollout's B = T x N transitions, in one order for every array."""
+
+    features: F32
+    """[B, D]"""
+    action: NDArray[Any]
+    """[B, A]"""
+    log_prob: F32
+    """[B] under the policy that acted."""
+    value: F32
+    """[B] by the network that acted."""
+    advantage: F32
+    """[B]"""
+    returns: F32
+    """[B]: advantage + value, the value's target."""
+
+    def take(self, index: NDArray[np.int64]) -> Batch:
+        """The transitions at `index`, copied."""
+        return Batch(*(array[index] for array in self))
+
+    def slice(self, start: int, stop: int) -> Batch:
+        """Transitions start to stop - 1, as views."""
+        return Batch(*(array[start:stop] for array in self))
+
+
+class EpisodeStatistics:
+    """Training episodes: how many, and the last hundred of them."""
+
+    WINDOW = 100
+
+    def __init__(self) -> None:
+        self.episodes = 0
+        self._returns: deque[float] = deque(maxlen=self.WINDOW)
+        self._lengths: deque[int] = deque(maxlen=self.WINDOW)
+
+    def add(self, returns: NDArray[np.float64], lengths: NDArray[np.int64]) -> None:
+        """Count finished episodes: undiscounted returns [k] and lengths [k]."""
+        self.episodes += len(returns)
+        self._returns.extend(returns.tolist())
+        self._lengths.extend(lengths.tolist())
+
+    @property
+    def mean_return(self) -> float | None:
+        """Mean return of the last hundred episodes; None before the first."""
+        return sum(self._returns) / len(self._returns) if self._returns else None
+
+    @property
+    def mean_length(self) -> float | None:
+        """Mean length of the same episodes, in env steps."""
+        return sum(self._lengths) / len(self._lengths) if self._lengths else None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the means are over a full window."""
+        return len(self._returns) == self.WINDOW
+
+
+class Collector:
+    """Steps a VecEnv under a policy into preallocated storage."""
+
+    def __init__(
+        self,
+        vec_env: VecEnv,
+        evaluator: Evaluator,
+        distribution: Distribution,
+        *,
+        n_steps: int,
+        seed: int,
+        timer: PhaseTimer,
+        observation_normalizer: ObservationNormalizer | None,
+        return_normalizer: ReturnNormalizer | None,
+    ) -> None:
+        self.statistics = EpisodeStatistics()
+        self._vec_env = vec_env
+        self._evaluator = evaluator
+        self._distribution = distribution
+        self._rng = np.random.default_rng(seed)
+        self._timer = timer
+        self._observation_normalizer = observation_normalizer
+        self._return_normalizer = return_normalizer
+        self._encode = Features(vec_env.single_observation_space)
+        n = vec_env.n_envs
+        self._features = np.zeros((n_steps + 1, n, self._encode.size), np.float32)
+        self._action = np.zeros((n_steps, n, distribution.n_actions), distribution.action_dtype)
+        self._reward = np.zeros((n_steps, n), np.float32)
+        self._terminated = np.zeros((n_steps, n), np.bool_)
+        self._truncated = np.zeros((n_steps, n), np.bool_)
+        self._final: list[tuple[int, int, F32]] = []
+
+    def reset(self) -> None:
+        """Reset the environments; their first observations open the first rollout."""
+        self._observe(self._vec_env.reset(), self._features[-1])
+
+    def collect(self, deadline: Deadline) -> Rollout | None:
+        """The next T steps, or None when the deadline cut them short.
+
+        Each group of environments is stepped while the policy acts for the next. Steps are
+        counted on the deadline as they finish. Raises DivergedError on observations that
+        are not finite, and whatever the VecEnv raises.
+        """
+        vec_env, timer = self._vec_env, self._timer
+        n_steps, n_envs = self._reward.shape
+        self._final.clear()
+        with timer("bookkeeping"):
+            self._features[0] = self._features[-1]
+            noise = self._distribution.noise(self._rng, (n_steps, n_envs))
+            for group, rows in enumerate(vec_env.groups):
+                self._act(0, group, rows, noise)
+            for t in range(n_steps):
+                for group, rows in enumerate(vec_env.groups):
+                    with timer("env_wait"):
+                        step = vec_env.step_wait(group)
+                    self._record(t, rows, step)
+                    deadline.env_steps += rows.stop - rows.start
+                    if t + 1 < n_steps:
+                        self._act(t + 1, group, rows, noise)
+                if deadline.expired and t + 1 < n_steps:
+                    self._drain(deadline)
+                    return None
+            self._check_finite()
+            rollout = self._rollout()
+        return None if deadline.out_of_time else rollout
+
+    def _act(self, t: int, group: int, rows: slice, noise: F32) -> None:
+        with self._timer("inference"):
+            outputs, log_std = self._evaluator.outputs(self._features[t, rows])
+            action = self._distribution.sample(outputs, log_std, noise[t, rows])
+            self._action[t, rows] = action
+            env_action = self._distribution.to_env(action)
+        with self._timer("env_wait"):
+            self._vec_env.step_async(env_action, group)
+
+    def _record(self, t: int, rows: slice, step: VecStep) -> None:
+        reward = step.reward
+        if self._return_normalizer is not None:
+            with self._timer("normalize"):
+                reward = self._return_normalizer(step.reward, step.terminated, step.truncated, rows)
+        self._reward[t, rows] = reward
+        self._terminated[t, rows] = step.terminated
+        self._truncated[t, rows] = step.truncated
+        self._observe(step.observation, self._features[t + 1, rows])
+        ended = step.terminated | step.truncated
+        if ended.any():
+            self.statistics.add(step.episode_return[ended], step.episode_length[ended])
+            for i in np.flatnonzero(step.truncated & ~step.terminated):
+                self._final.append((t, rows.start + int(i), self._final_features(step, int(i))))
+
+    def _observe(self, observation: Observation, out: F32) -> None:
+        if self._observation_normalizer is None:
+            self._encode(observation, out)
+        else:
+            with self._timer("normalize"):
+                self._observation_normalizer.update(observation)
+                self._encode(self._observation_normalizer.normalize(observation), out)
+
+    def _final_features(self, step: VecStep, i: int) -> F32:
+        final = step.final_observation
+        row: Observation = (
+            {key: part[i : i + 1] for key, part in final.items()}
+            if isinstance(final, dict)
+            else final[i : i + 1]
+        )
+        if self._observation_normalizer is not None:
+            row = self._observation_normalizer.normalize(row)
+        features = np.empty((1, self._encode.size), np.float32)
+        self._encode(row, features)
+        return features[0]
+
+    def _drain(self, deadline: Deadline) -> None:
+        for group, rows in enumerate(self._vec_env.groups):
+            with self._timer("env_wait"):
+                self._vec_env.step_wait(group)
+            deadline.env_steps += rows.stop - rows.start
+
+    def _check_finite(self) -> None:
+        if not (np.isfinite(self._features).all() and np.isfinite(self._reward).all()):
+            raise DivergedError("an observation or reward is NaN or infinite")
+
+    def _rollout(self) -> Rollout:
+        m = len(self._final)
+        t = np.fromiter((f[0] for f in self._final), np.int64, m)
+        n = np.fromiter((f[1] for f in self._final), np.int64, m)
+        final = np.array([f[2] for f in self._final], np.float32).reshape(m, self._encode.size)
+        return Rollout(
+            self._features,
+            self._action,
+            self._reward,
+            self._terminated,
+            self._truncated,
+            (t, n, final),
+        )
+
+
+def build_batch(
+    rollout: Rollout, evaluator: Evaluator, *, gamma: float, gae_lambda: float
+) -> Batch:
+    """Values, log-probabilities and advantages of a whole rollout, computed at once.
+
+    Nothing while collecting needs them, so they cost one pass of large matrix products
+    instead of T small ones.
+    """
+    n_steps, n_envs = rollout.reward.shape
+    features = rollout.features[:-1].reshape(n_steps * n_envs, -1)
+    action = rollout.action.reshape(n_steps * n_envs, -1)
+    log_prob, flat_value = evaluator.evaluate(features, action)
+    value = flat_value.reshape(n_steps, n_envs)
+    next_value = np.concatenate((value[1:], evaluator.values(rollout.features[-1])[None]))
+    t, n, final = rollout.final
+    if len(t):
+        next_value[t, n] = evaluator.values(final)
+    advantage = generalized_advantage(
+        rollout.reward,
+        value,
+        next_value=next_value,
+        terminated=rollout.terminated,
+        truncated=rollout.truncated,
+        gamma=gamma,
+        gae_lambda=gae_lambda,
+    )
+    returns = advantage + value
+    return Batch(features, action, log_prob, flat_value, advantage.ravel(), returns.ravel())

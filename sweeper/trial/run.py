@@ -1,0 +1,345 @@
+"""`run_trial`: the one way to run a trial, a generator of what happens in it.
+
+The command line prints what it yields, executors carry it to the launcher. The budget runs
+from the first step of training to the deadline; set-up and evaluation are off it.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from threadpoolctl import threadpool_limits
+
+from sweeper.core.clock import Clock, Deadline, MonotonicClock, StopSignal
+from sweeper.core.errors import DivergedError, EnvLostError, EnvTimeoutError, SweeperError
+from sweeper.core.records import (
+    Evaluation,
+    Measurement,
+    PhaseSeconds,
+    RunResult,
+    RunStatus,
+    TrainingStarted,
+    TrialEvent,
+)
+from sweeper.core.timing import PhaseTimer
+from sweeper.envs.make import describe, make_env, make_vec_env
+from sweeper.envs.normalize import ObservationNormalizer, ReturnNormalizer
+from sweeper.envs.vec_env import VecEnv
+from sweeper.rl.build import Agent, build_agent
+from sweeper.rl.learner import UpdateStatistics
+from sweeper.rl.rollout import Collector
+from sweeper.trial.cores import lease_cores
+from sweeper.trial.evaluate import evaluate
+from sweeper.trial.host import this_host
+from sweeper.trial.spec import TrialSpec
+from sweeper.trial.usage import Usage, UsageMeter
+
+MEASUREMENTS = 300
+"""At most so many measurements a run, evenly over its progress."""
+
+
+def run_trial(
+    spec: TrialSpec, *, clock: Clock | None = None, stop: StopSignal | None = None
+) -> Iterator[TrialEvent]:
+    """Train and evaluate one configuration.
+
+    Yields TrainingStarted, Measurements, Evaluations and, last and whatever happens, one
+    RunResult: a trial that fails is a result with a reason. `stop` ends training at the next
+    deadline check with status INTERRUPTED.
+    """
+    trial = _Trial(spec, clock or MonotonicClock(), stop or StopSignal())
+    try:
+        yield from trial.events()
+    except Exception as error:  # noqa: BLE001 - whatever an environment or a library may raise
+        yield trial.result(_status_of(error), _reason(error))
+
+
+class _Trial:
+    def __init__(self, spec: TrialSpec, clock: Clock, stop: StopSignal) -> None:
+        self._spec = spec
+        self._clock = clock
+        self._stop = stop
+        self._born_at = clock.now()
+        self._timer = PhaseTimer(clock)
+        self._setup_seconds: float | None = None
+        self._deadline: Deadline | None = None
+        self._elapsed_seconds: float | None = None
+        self._overshoot_seconds = 0.0
+        self._collector: Collector | None = None
+        self._meter: UsageMeter | None = None
+        self._usage_at_start = self._usage_at_end = Usage(0.0, 0, 0)
+        self._cpus: tuple[int, ...] = ()
+        self._updates = 0
+        self._curve = _Curve(None)
+        self._evaluations: list[Evaluation] = []
+        self._evaluate_seconds = 0.0
+
+    def events(self) -> Iterator[TrialEvent]:
+        spec = self._spec
+        with ExitStack() as stack:
+            lease = lease_cores(spec.parallelism.cores)
+            stack.callback(lease.release)
+            self._cpus = lease.cpus
+            stack.enter_context(_pinned_to(lease.cpus))
+            torch.set_num_threads(spec.parallelism.torch_threads)
+            stack.enter_context(threadpool_limits(spec.parallelism.torch_threads))
+            vec_env = stack.enter_context(self._make_vec_env())
+            environment = describe(spec.env)
+            self._curve = _Curve(environment.reward_threshold)
+            agent = build_agent(
+                spec.algorithm,
+                observation_space=vec_env.single_observation_space,
+                action_space=vec_env.single_action_space,
+                seed=spec.seed,
+                timer=self._timer,
+            )
+            normalizer = (
+                ObservationNormalizer(vec_env.single_observation_space)
+                if spec.env.normalize_observation
+                else None
+            )
+            self._collector = self._make_collector(vec_env, agent, normalizer)
+            self._collector.reset()
+            self._meter = UsageMeter(vec_env.worker_pids)
+            self._setup_seconds = self._clock.now() - self._born_at
+            yield TrainingStarted(self._setup_seconds, vec_env.n_workers, this_host())
+            yield from self._train(agent, self._collector)
+            vec_env.close()
+            if not self._stop.requested:
+                yield from self._evaluate(agent, normalizer)
+        if self._stop.requested:
+            yield self.result(RunStatus.INTERRUPTED, "asked to stop before its budget was spent")
+        else:
+            yield self.result(RunStatus.COMPLETED, None)
+
+    def _make_vec_env(self) -> VecEnv:
+        parallelism = self._spec.parallelism
+        return make_vec_env(
+            self._spec.env,
+            vec_env=parallelism.vec_env,
+            n_envs=parallelism.n_envs,
+            envs_per_worker=parallelism.resolved_envs_per_worker,
+            start_method=parallelism.start_method,
+            n_groups=2 if parallelism.overlap else 1,
+            seed=self._spec.seed,
+            cpus=self._cpus,
+        )
+
+    def _make_collector(
+        self, vec_env: VecEnv, agent: Agent, normalizer: ObservationNormalizer | None
+    ) -> Collector:
+        return Collector(
+            vec_env,
+            agent.evaluator,
+            agent.distribution,
+            n_steps=self._spec.algorithm.n_steps,
+            seed=self._spec.seed,
+            timer=self._timer,
+            observation_normalizer=normalizer,
+            return_normalizer=(
+                ReturnNormalizer(vec_env.n_envs, gamma=self._spec.algorithm.gamma)
+                if self._spec.env.normalize_reward
+                else None
+            ),
+        )
+
+    def _train(self, agent: Agent, collector: Collector) -> Iterator[Measurement]:
+        """Collect and update until the deadline; the budget is what passes in here."""
+        assert self._meter is not None
+        self._usage_at_start = self._meter.read()
+        self._deadline = deadline = Deadline(self._clock, self._spec.budget, stop=self._stop)
+        self._timer.start()
+        try:
+            measured_at = 0.0
+            while not deadline.expired:
+                rollout = collector.collect(deadline)
+                if rollout is None:
+                    break
+                statistics = agent.learner.update(rollout, deadline)
+                self._updates += 1
+                self._curve.add(deadline.elapsed_seconds, collector.statistics.mean_return,
+                                is_full=collector.statistics.is_full)
+                if deadline.progress >= measured_at or deadline.expired:
+                    measured_at = deadline.progress + 1.0 / MEASUREMENTS
+                    yield self._measure(deadline, statistics)
+        finally:
+            self._timer.stop()
+            self._elapsed_seconds = deadline.elapsed_seconds
+            self._overshoot_seconds = deadline.overshoot_seconds
+            self._usage_at_end = self._meter.read()
+
+    def _measure(self, deadline: Deadline, statistics: UpdateStatistics) -> Measurement:
+        assert self._meter is not None
+        assert self._collector is not None
+        usage, elapsed = self._meter.read(), deadline.elapsed_seconds
+        episodes = self._collector.statistics
+        return Measurement(
+            elapsed_seconds=elapsed,
+            progress=deadline.progress,
+            env_steps=deadline.env_steps,
+            updates=self._updates,
+            episodes=episodes.episodes,
+            training_return=episodes.mean_return,
+            episode_length=episodes.mean_length,
+            steps_per_second=_ratio(deadline.env_steps, elapsed) or 0.0,
+            cpu_utilization=self._utilization(usage, elapsed),
+            rss_bytes=usage.rss_bytes,
+            **statistics._asdict(),
+        )
+
+    def _evaluate(
+        self, agent: Agent, normalizer: ObservationNormalizer | None
+    ) -> Iterator[Evaluation]:
+        began = self._clock.now()
+        for deterministic in (True, False):
+            episodes = evaluate(
+                agent,
+                make_env(self._spec.env),
+                self._spec.evaluation,
+                deterministic=deterministic,
+                normalizer=normalizer,
+                clock=self._clock,
+            )
+            self._evaluations.extend(episodes)
+            yield from episodes
+        self._evaluate_seconds = self._clock.now() - began
+
+    def result(self, status: RunStatus, reason: str | None) -> RunResult:
+        elapsed = self._elapsed_seconds or 0.0
+        env_steps = self._deadline.env_steps if self._deadline else 0
+        statistics = self._collector.statistics if self._collector else None
+        deterministic = self._mean_return(deterministic=True)
+        stochastic = self._mean_return(deterministic=False)
+        cpu = self._usage_at_end.cpu_seconds - self._usage_at_start.cpu_seconds
+        return RunResult(
+            status=status,
+            reason=reason,
+            setup_seconds=(
+                self._clock.now() - self._born_at
+                if self._setup_seconds is None
+                else self._setup_seconds
+            ),
+            elapsed_seconds=elapsed,
+            overshoot_seconds=self._overshoot_seconds,
+            env_steps=env_steps,
+            episodes=statistics.episodes if statistics else 0,
+            updates=self._updates,
+            steps_per_second=_ratio(env_steps, elapsed),
+            final_return=(
+                deterministic
+                if self._spec.evaluation.policy == "deterministic"
+                else stochastic
+            ),
+            final_return_stochastic=stochastic,
+            training_return=statistics.mean_return if statistics else None,
+            seconds_to_threshold=self._curve.seconds_to_threshold,
+            return_area=self._curve.mean,
+            phases=self._phases(),
+            evaluate_seconds=self._evaluate_seconds,
+            cpu_seconds=cpu if elapsed else None,
+            core_seconds=elapsed * self._spec.parallelism.cores,
+            cpu_utilization=self._utilization(self._usage_at_end, elapsed),
+            peak_rss_bytes=self._meter.peak_rss_bytes if self._meter else None,
+            involuntary_switches=(
+                self._usage_at_end.involuntary_switches
+                - self._usage_at_start.involuntary_switches
+                if elapsed
+                else None
+            ),
+            leased_cores=self._cpus,
+        )
+
+    def _mean_return(self, *, deterministic: bool) -> float | None:
+        returns = [
+            e.episode_return for e in self._evaluations if e.deterministic is deterministic
+        ]
+        return float(np.mean(returns)) if returns else None
+
+    def _utilization(self, usage: Usage, elapsed: float) -> float | None:
+        cpu = usage.cpu_seconds - self._usage_at_start.cpu_seconds
+        return _ratio(cpu, elapsed * self._spec.parallelism.cores)
+
+    def _phases(self) -> PhaseSeconds:
+        own = self._timer.own_seconds
+        return PhaseSeconds(
+            inference=own("inference"),
+            env_wait=own("env_wait"),
+            bookkeeping=own("bookkeeping"),
+            gradient=own("gradient"),
+            optimizer=own("optimizer"),
+            normalize=own("normalize"),
+            other=own(PhaseTimer.ROOT),
+        )
+
+
+@dataclass
+class _Curve:
+    """The training return over time: its mean, and when it first reached the threshold."""
+
+    threshold: float | None
+    seconds_to_threshold: float | None = None
+    _area: float = 0.0
+    _seconds: float = 0.0
+    _last: tuple[float, float] | None = None
+
+    def add(self, seconds: float, mean_return: float | None, *, is_full: bool) -> None:
+        """A point of the curve; `is_full` once the mean is over a hundred episodes."""
+        if mean_return is None:
+            return
+        if self._last is not None:
+            width = seconds - self._last[0]
+            self._area += width * (mean_return + self._last[1]) / 2.0
+            self._seconds += width
+        self._last = (seconds, mean_return)
+        reached = self.threshold is not None and is_full and mean_return >= self.threshold
+        if reached and self.seconds_to_threshold is None:
+            self.seconds_to_threshold = seconds
+
+    @property
+    def mean(self) -> float | None:
+        """Mean of the training return over the time that it is known for."""
+        return _ratio(self._area, self._seconds)
+
+
+@contextmanager
+def _pinned_to(cpus: tuple[int, ...]) -> Iterator[None]:
+    """Run on these CPUs, and give a reused process its old affinity back."""
+    if not hasattr(os, "sched_setaffinity"):  # macOS
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole > 0 else None
+
+
+def _status_of(error: Exception) -> RunStatus:
+    match error:
+        case DivergedError():
+            return RunStatus.DIVERGED
+        case EnvTimeoutError():
+            return RunStatus.TIMEOUT
+        case EnvLostError():
+            return RunStatus.LOST
+        case MemoryError():
+            return RunStatus.OOM
+        case _:
+            return RunStatus.ERROR
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, SweeperError):
+        return str(error)
+    return f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
