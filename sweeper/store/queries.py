@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from sqlalchemy import ColumnElement, Connection, Engine, Select, func, select
+
+from sweeper.core.errors import InputError
+from sweeper.store import schema as t
+from sweeper.store.connect import open_read_only, require_current
+from sweeper.store.views import trial_results
 
 ParamValue = float | int | str | bool | None
+
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,3 +225,215 @@ class HostRow:
     torch: str
     gymnasium: str
     sweeper: str
+
+
+def open_reader(url: str) -> Engine:
+    """A database to read, held to reading by the database itself. `dispose()` it when done.
+
+    Raises DatabaseError for one that does not exist, cannot be reached, is no database of
+    sweeper's, or is of an older or newer release.
+    """
+    engine = open_read_only(url)
+    try:
+        with engine.connect() as connection:
+            require_current(connection)
+    except BaseException:
+        engine.dispose()
+        raise
+    return engine
+
+
+def studies(engine: Engine) -> list[StudyRow]:
+    """Every study, the last launched first."""
+    with engine.connect() as connection:
+        return _studies(connection)
+
+
+def study(engine: Engine, name: str | None) -> StudyRow:
+    """The study of that name; None is the last launched.
+
+    Raises InputError that names the nearest and all other studies.
+    """
+    with engine.connect() as connection:
+        if name is None:
+            study_id = connection.scalar(
+                select(t.studies.c.study_id).order_by(*_LAST_LAUNCHED).limit(1)
+            )
+        else:
+            study_id = connection.scalar(
+                select(t.studies.c.study_id).where(t.studies.c.name == name)
+            )
+        if study_id is not None:
+            return _studies(connection, t.studies.c.study_id == study_id)[0]
+        names = list(connection.scalars(select(t.studies.c.name).order_by(*_LAST_LAUNCHED)))
+    if not names:
+        raise InputError("there is no study in this database yet; `sweeper launch` makes one")
+    near = get_close_matches(str(name), names, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    listed = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
+    raise InputError(f"there is no study {name!r}{hint} (there are: {listed})")
+
+
+def trials(engine: Engine, study_id: int) -> list[TrialRow]:
+    """Every trial of a study, by number."""
+    with engine.connect() as connection:
+        return _trials(connection, trial_results.c.study_id == study_id)
+
+
+def trial(engine: Engine, study_id: int, number: int) -> TrialRow:
+    """One trial of a study. Raises InputError that says which there are."""
+    results = trial_results.c
+    with engine.connect() as connection:
+        found = _trials(connection, (results.study_id == study_id) & (results.number == number))
+        if found:
+            return found[0]
+        last = connection.scalar(
+            select(func.max(t.trials.c.number)).where(t.trials.c.study_id == study_id)
+        )
+    there_are = "it has none yet" if last is None else f"it has 1 to {last}"
+    raise InputError(f"the study has no trial {number}; {there_are}")
+
+
+def runs(engine: Engine, trial_id: int) -> list[RunRow]:
+    """Every run of a trial, in the order they were made."""
+    columns = [
+        t.hosts.c.hostname if field.name == "hostname" else t.runs.c[field.name]
+        for field in fields(RunRow)
+    ]
+    query = (
+        select(*columns)
+        .select_from(t.runs)
+        .outerjoin(t.hosts, t.hosts.c.host_id == t.runs.c.host_id)
+        .where(t.runs.c.trial_id == trial_id)
+        .order_by(t.runs.c.run_id)
+    )
+    return _rows(engine, RunRow, query)
+
+
+def measurements(engine: Engine, run_id: int) -> list[MeasurementRow]:
+    """The learning curve of a run, in order of time."""
+    table = t.measurements
+    query = select(*(table.c[field.name] for field in fields(MeasurementRow)))
+    return _rows(
+        engine, MeasurementRow, query.where(table.c.run_id == run_id).order_by(table.c.env_steps)
+    )
+
+
+def evaluations(engine: Engine, run_id: int) -> list[EvaluationRow]:
+    """The evaluation episodes of a run, the deterministic ones first."""
+    table = t.evaluations
+    query = select(*(table.c[field.name] for field in fields(EvaluationRow)))
+    return _rows(
+        engine,
+        EvaluationRow,
+        query.where(table.c.run_id == run_id).order_by(
+            table.c.deterministic.desc(), table.c.episode
+        ),
+    )
+
+
+def events(engine: Engine, study_id: int, limit: int = 100) -> list[EventRow]:
+    """The latest events of a study, newest first."""
+    table = t.events
+    query = select(*(table.c[field.name] for field in fields(EventRow)))
+    return _rows(
+        engine,
+        EventRow,
+        query.where(table.c.study_id == study_id).order_by(table.c.event_id.desc()).limit(limit),
+    )
+
+
+def hosts(engine: Engine) -> list[HostRow]:
+    """Every machine that runs have used."""
+    table = t.hosts
+    query = select(*(table.c[field.name] for field in fields(HostRow)))
+    return _rows(engine, HostRow, query.order_by(table.c.hostname, table.c.host_id))
+
+
+def change_token(engine: Engine, study_id: int) -> str:
+    """A text that differs whenever anything of the study has changed; cheap to poll."""
+    with engine.connect() as connection:
+        count = connection.scalar(
+            select(t.studies.c.change_count).where(t.studies.c.study_id == study_id)
+        )
+    return f"{study_id}.{count}"
+
+
+_LAST_LAUNCHED = (t.studies.c.launched_at.desc(), t.studies.c.study_id.desc())
+
+
+def _rows(engine: Engine, row: type[Row], query: Select[Any]) -> list[Row]:
+    with engine.connect() as connection:
+        return [row(*values) for values in connection.execute(query)]
+
+
+def _studies(connection: Connection, *where: ColumnElement[bool]) -> list[StudyRow]:
+    versions = t.study_versions
+    latest = (
+        select(versions.c.study_id, func.max(versions.c.version_id).label("version_id"))
+        .group_by(versions.c.study_id)
+        .subquery()
+    )
+    query = (
+        select(t.studies.c.name, t.studies.c.target_trials, t.studies.c.created_at.label("begun"))
+        .add_columns(*versions.c)
+        .join(latest, latest.c.study_id == t.studies.c.study_id)
+        .join(versions, versions.c.version_id == latest.c.version_id)
+        .where(*where)
+        .order_by(*_LAST_LAUNCHED)
+    )
+    by_status = select(t.trials.c.study_id, t.trials.c.status, func.count()).group_by(
+        t.trials.c.study_id, t.trials.c.status
+    )
+    counts: dict[int, dict[str, int]] = defaultdict(dict)
+    for study_id, status, count in connection.execute(by_status):
+        counts[study_id][status] = count
+    last_events = dict(
+        connection.execute(
+            select(t.events.c.study_id, func.max(t.events.c.at)).group_by(t.events.c.study_id)
+        ).all()
+    )
+    return [
+        StudyRow(
+            study_id=row.study_id,
+            name=row.name,
+            created_at=row.begun,
+            version=row.number,
+            objectives=json.loads(row.objectives),
+            constraints=json.loads(row.constraints),
+            budget_seconds=row.budget_seconds,
+            budget_env_steps=row.budget_env_steps,
+            spec_yaml=row.spec_yaml,
+            target_trials=row.target_trials,
+            status_counts=counts[row.study_id],
+            last_event_at=last_events.get(row.study_id),
+            env=row.env,
+        )
+        for row in connection.execute(query)
+    ]
+
+
+def _trials(connection: Connection, where: ColumnElement[bool]) -> list[TrialRow]:
+    params = t.trial_params.c
+    of_trial: dict[int, dict[str, ParamValue]] = defaultdict(dict)
+    chosen = select(trial_results.c.trial_id).where(where)
+    for trial_id, path, number, text in connection.execute(
+        select(params.trial_id, params.path, params.value_number, params.value_text)
+        .where(params.trial_id.in_(chosen))
+        .order_by(params.trial_id, params.path)
+    ):
+        of_trial[trial_id][path] = text if number is None else json.loads(text)
+    names = [field.name for field in fields(TrialRow) if field.name != "params"]
+    query = select(*(trial_results.c[name] for name in names)).where(where)
+    result = []
+    for row in connection.execute(query.order_by(trial_results.c.number)):
+        values = dict(zip(names, row, strict=True))
+        reason = values.pop("reason")
+        result.append(
+            TrialRow(
+                **values,
+                params=of_trial[values["trial_id"]],
+                reason=reason.splitlines()[0] if reason else None,
+            )
+        )
+    return result

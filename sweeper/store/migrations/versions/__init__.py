@@ -1,0 +1,1 @@
+"""One file a revision, numbered in order: v0001_..., v0002_..."""

@@ -1,0 +1,548 @@
+"""`Store`: the only writer of the results database.
+
+Every method is one short transaction, and leaves the database as a reader may see it. What
+a launcher may say twice (a measurement, an episode, the end of a run) is written once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, Self
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    ScalarSelect,
+    Table,
+    case,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from sweeper import __version__
+from sweeper.core.clock import BudgetSpec, utc_now
+from sweeper.core.errors import InputError
+from sweeper.core.records import Evaluation, HostRecord, Measurement, RunResult, RunStatus
+from sweeper.rl.spec import PPOSpec
+from sweeper.store import lease
+from sweeper.store import schema as t
+from sweeper.store.connect import open_writer, require_current, schema_revision
+from sweeper.store.downsample import Point, thin
+from sweeper.store.migrate import lock_for_writing, migrate
+from sweeper.trial.spec import TrialSpec
+
+ParamValue = float | int | str | bool | None
+
+_UNFINISHED = (RunStatus.QUEUED.value, RunStatus.RUNNING.value)
+
+
+class StudyChangedError(InputError):
+    """The study's file is not the one that it was last launched with."""
+
+    def __init__(self, name: str, *, version: int, stored_yaml: str) -> None:
+        super().__init__(
+            f"study {name!r} was launched with another file (version {version}); "
+            "restore that file, or give the study a new name or a new version"
+        )
+        self.version = version
+        self.stored_yaml = stored_yaml
+
+
+@dataclass(frozen=True, slots=True)
+class StudyRef:
+    """A study as it is launched now."""
+
+    study_id: int
+    version_id: int
+    version_number: int
+    created: bool
+    """Whether this call made the study."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRef:
+    """A trial that was added."""
+
+    trial_id: int
+    number: int
+
+
+class Store:
+    """The writing end of one results database; `with Store.open(url) as store`."""
+
+    def __init__(self, engine: Engine, *, now: Callable[[], datetime] = utc_now) -> None:
+        self._engine = engine
+        self._now = now
+
+    @classmethod
+    def open(cls, url: str, *, now: Callable[[], datetime] = utc_now) -> Self:
+        """Open for writing; an empty or missing database gets its tables.
+
+        `now` gives the timestamps. Raises DatabaseError for a database that cannot be
+        written, is of an older or newer release, or is not sweeper's.
+        """
+        store = cls(open_writer(url), now=now)
+        try:
+            with store._transaction() as connection:
+                if schema_revision(connection) is None:
+                    migrate(connection)
+                require_current(connection)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def close(self) -> None:
+        """Give up all connections; safe to call twice."""
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def ensure_study(
+        self,
+        name: str,
+        *,
+        env: str,
+        spec_yaml: str,
+        spec_sha256: str,
+        objectives: Mapping[str, str],
+        constraints: Mapping[str, Mapping[str, float]],
+        budget: BudgetSpec,
+        target_trials: int | None = None,
+        new_version: bool = False,
+    ) -> StudyRef:
+        """The study of that name, made or continued.
+
+        objectives: metric -> "maximize" | "minimize", in order.
+        constraints: metric -> {"min": x} and/or {"max": x}.
+        new_version: whether a file that differs from the latest version makes another;
+            otherwise it raises StudyChangedError.
+        """
+        now = self._now()
+        studies, versions = t.studies.c, t.study_versions.c
+        with self._transaction() as connection:
+            study_id = connection.scalar(select(studies.study_id).where(studies.name == name))
+            created = study_id is None
+            if study_id is None:
+                study_id = _insert(
+                    connection,
+                    t.studies,
+                    name=name,
+                    created_at=now,
+                    created_by_version=__version__,
+                    launched_at=now,
+                    change_count=0,
+                )
+            latest = connection.execute(
+                select(
+                    versions.version_id, versions.number, versions.spec_sha256, versions.spec_yaml
+                )
+                .where(versions.study_id == study_id)
+                .order_by(versions.number.desc())
+                .limit(1)
+            ).first()
+            if latest is not None and latest.spec_sha256 == spec_sha256:
+                version_id, number = latest.version_id, latest.number
+            elif latest is not None and not new_version:
+                raise StudyChangedError(name, version=latest.number, stored_yaml=latest.spec_yaml)
+            else:
+                number = 1 if latest is None else latest.number + 1
+                version_id = _insert(
+                    connection,
+                    t.study_versions,
+                    study_id=study_id,
+                    number=number,
+                    created_at=now,
+                    spec_yaml=spec_yaml,
+                    spec_sha256=spec_sha256,
+                    env=env,
+                    objectives=json.dumps(dict(objectives)),
+                    constraints=json.dumps({k: dict(v) for k, v in constraints.items()}),
+                    **_budget(budget),
+                )
+            connection.execute(
+                update(t.studies)
+                .where(studies.study_id == study_id)
+                .values(launched_at=now, target_trials=target_trials)
+            )
+            _touch(connection, study_id)
+        return StudyRef(study_id, version_id, number, created)
+
+    def add_trial(
+        self,
+        ref: StudyRef,
+        *,
+        origin: str,
+        sampler: str | None,
+        config: TrialSpec,
+        params: Mapping[str, ParamValue],
+    ) -> TrialRef:
+        """A new trial, QUEUED, with the next number of its study.
+
+        origin: baseline | enqueued | startup | sampler | warm_start.
+        params: searched parameter (dotted path into `trial:`) -> value.
+        """
+        with self._transaction() as connection:
+            number = connection.scalar(
+                select(func.coalesce(func.max(t.trials.c.number), 0) + 1).where(
+                    t.trials.c.study_id == ref.study_id
+                )
+            )
+            assert number is not None
+            trial_id = _insert(
+                connection,
+                t.trials,
+                study_id=ref.study_id,
+                version_id=ref.version_id,
+                number=number,
+                origin=origin,
+                sampler=sampler,
+                asked_at=self._now(),
+                status=RunStatus.QUEUED.value,
+                **_budget(config.budget),
+                **_configuration(config),
+            )
+            _insert_all(
+                connection,
+                t.trial_params,
+                [{"trial_id": trial_id, "path": p, **_param(v)} for p, v in params.items()],
+            )
+            _touch(connection, ref.study_id)
+        return TrialRef(trial_id, number)
+
+    def add_run(
+        self,
+        trial_id: int,
+        *,
+        kind: str,
+        attempt: int,
+        seed: int,
+        seed_kind: str,
+        host: HostRecord | None,
+        budget: BudgetSpec,
+    ) -> int:
+        """A new run, RUNNING from now on; returns its run_id.
+
+        kind: first | replicate | retry | confirm. attempt: 1, 2, ... with the same seed.
+        seed_kind: tuning | test. host: None when it is not known yet; `finish_run` may tell.
+        """
+        with self._transaction() as connection:
+            run_id = _insert(
+                connection,
+                t.runs,
+                trial_id=trial_id,
+                kind=kind,
+                attempt=attempt,
+                seed=seed,
+                seed_kind=seed_kind,
+                host_id=None if host is None else _host_id(connection, host),
+                status=RunStatus.RUNNING.value,
+                started_at=self._now(),
+                **_budget(budget),
+            )
+            _follow_runs(connection, t.trials.c.trial_id == trial_id)
+            _touch_of_run(connection, run_id)
+        return run_id
+
+    def add_measurements(self, run_id: int, rows: Sequence[Measurement]) -> None:
+        """More of a run's learning curve, in order; thinned to about 300 points a run."""
+        if not rows:
+            return
+        points = t.measurements.c
+        with self._transaction() as connection:
+            stored = connection.execute(
+                select(points.env_steps, points.progress)
+                .where(points.run_id == run_id)
+                .order_by(points.env_steps.desc())
+                .limit(2)
+            )
+            kept, superseded = thin(rows, stored=[Point(*point) for point in stored])
+            if superseded is not None:
+                connection.execute(
+                    delete(t.measurements).where(
+                        points.run_id == run_id, points.env_steps == superseded
+                    )
+                )
+            _insert_all(
+                connection, t.measurements, [{"run_id": run_id, **asdict(row)} for row in kept]
+            )
+            _touch_of_run(connection, run_id)
+
+    def add_evaluations(self, run_id: int, rows: Sequence[Evaluation]) -> None:
+        """Evaluation episodes of a run; an episode that is stored already is left as it is."""
+        with self._transaction() as connection:
+            _insert_evaluations(connection, run_id, rows)
+            _touch_of_run(connection, run_id)
+
+    def finish_run(
+        self,
+        run_id: int,
+        result: RunResult,
+        *,
+        feasible: bool | None,
+        evaluations: Sequence[Evaluation] = (),
+        violations: Mapping[str, float] | None = None,
+        host: HostRecord | None = None,
+        bottleneck: str | None = None,
+        advice: str | None = None,
+    ) -> bool:
+        """How a run ended, with its episodes and what follows for its trial.
+
+        feasible: whether the trial may stand on the front; None leaves it as it is.
+        violations: constraint -> how far it is violated; <= 0 is feasible.
+        Returns False, and writes nothing, for a run that has ended already. Only a run that
+        was given up as LOST may still report, once.
+        """
+        if not result.status.is_final:
+            raise ValueError(f"run {run_id} cannot end as {result.status}")
+        late = () if result.status is RunStatus.LOST else (RunStatus.LOST.value,)
+        with self._transaction() as connection:
+            values = _outcome(result) | {
+                "ended_at": self._now(),
+                "bottleneck": bottleneck,
+                "advice": advice,
+            }
+            if host is not None:
+                values["host_id"] = _host_id(connection, host)
+            finished = connection.execute(
+                update(t.runs)
+                .where(t.runs.c.run_id == run_id, t.runs.c.status.in_(_UNFINISHED + late))
+                .values(values)
+            )
+            if finished.rowcount == 0:
+                return False
+            trial_id = connection.scalar(select(t.runs.c.trial_id).where(t.runs.c.run_id == run_id))
+            assert trial_id is not None
+            _insert_evaluations(connection, run_id, evaluations)
+            _follow_runs(connection, t.trials.c.trial_id == trial_id)
+            if feasible is not None:
+                connection.execute(
+                    update(t.trials)
+                    .where(t.trials.c.trial_id == trial_id)
+                    .values(feasible=feasible)
+                )
+            if violations is not None:
+                connection.execute(
+                    delete(t.trial_constraints).where(t.trial_constraints.c.trial_id == trial_id)
+                )
+                _insert_all(
+                    connection,
+                    t.trial_constraints,
+                    [{"trial_id": trial_id, "name": k, "value": v} for k, v in violations.items()],
+                )
+            _touch_of_run(connection, run_id)
+        return True
+
+    def mark_lost(self, study_id: int, reason: str) -> list[int]:
+        """Give up every unfinished run of the study, as its launcher is dead.
+
+        Returns their run_ids: what must be retried. Trials follow their runs; one that is
+        QUEUED without a run stays so.
+        """
+        in_study = select(t.trials.c.trial_id).where(t.trials.c.study_id == study_id)
+        left = t.runs.c.trial_id.in_(in_study) & t.runs.c.status.in_(_UNFINISHED)
+        with self._transaction() as connection:
+            lost = list(connection.scalars(select(t.runs.c.run_id).where(left).order_by("run_id")))
+            if lost:
+                connection.execute(
+                    update(t.runs)
+                    .where(left)
+                    .values(status=RunStatus.LOST.value, reason=reason, ended_at=self._now())
+                )
+                _follow_runs(
+                    connection,
+                    (t.trials.c.study_id == study_id) & t.trials.c.status.in_(_UNFINISHED),
+                )
+                _touch(connection, study_id)
+        return lost
+
+    def add_event(
+        self,
+        kind: str,
+        *,
+        study_id: int,
+        trial_id: int | None = None,
+        run_id: int | None = None,
+        detail: str | None = None,
+    ) -> None:
+        """Something happened now: asked, started, finished, lost, retried, ..."""
+        with self._transaction() as connection:
+            _insert(
+                connection,
+                t.events,
+                at=self._now(),
+                study_id=study_id,
+                trial_id=trial_id,
+                run_id=run_id,
+                kind=kind,
+                detail=detail,
+            )
+            _touch(connection, study_id)
+
+    def record_host(self, host: HostRecord) -> int:
+        """The host_id of exactly this machine and these versions, made if it is new."""
+        with self._transaction() as connection:
+            return _host_id(connection, host)
+
+    def acquire_lease(
+        self, study_id: int, *, launcher_id: str, host: str, pid: int, seconds: float = 30
+    ) -> None:
+        """Hold the study for `seconds`, as its only launcher.
+
+        Raises LauncherBusyError while another holds it; a launcher of this host whose process
+        is gone holds nothing.
+        """
+        holder = lease.Holder(launcher_id=launcher_id, host=host, pid=pid)
+        with self._transaction() as connection:
+            lease.acquire(connection, study_id, holder, now=self._now(), seconds=seconds)
+
+    def renew_lease(self, study_id: int, *, launcher_id: str, seconds: float = 30) -> None:
+        """Hold it for `seconds` from now. Raises LauncherBusyError when it was taken over."""
+        with self._transaction() as connection:
+            lease.renew(connection, study_id, launcher_id, now=self._now(), seconds=seconds)
+
+    def release_lease(self, study_id: int, *, launcher_id: str) -> None:
+        """Let others launch the study; nothing happens if it is held by another."""
+        with self._transaction() as connection:
+            lease.release(connection, study_id, launcher_id)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        with self._engine.begin() as connection:
+            lock_for_writing(connection)
+            yield connection
+
+
+def _insert(connection: Connection, table: Table, **values: Any) -> int:
+    key = connection.execute(insert(table).values(values)).inserted_primary_key
+    assert key is not None
+    return int(key[0])
+
+
+def _insert_all(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    if rows:
+        connection.execute(insert(table), rows)
+
+
+def _insert_evaluations(connection: Connection, run_id: int, rows: Sequence[Evaluation]) -> None:
+    if rows:
+        dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+        connection.execute(
+            dialect.insert(t.evaluations).on_conflict_do_nothing(),
+            [{"run_id": run_id, **asdict(row)} for row in rows],
+        )
+
+
+def _host_id(connection: Connection, host: HostRecord) -> int:
+    values = asdict(host)
+    same = (t.hosts.c[name].is_not_distinct_from(value) for name, value in values.items())
+    found = connection.scalar(select(t.hosts.c.host_id).where(*same))
+    return _insert(connection, t.hosts, **values) if found is None else found
+
+
+def _follow_runs(connection: Connection, which: ColumnElement[bool]) -> None:
+    """Set the status of some trials by their runs: COMPLETED if one is, else RUNNING if one
+    is, else that of the last.
+    """
+    of_trial = select(t.runs.c.status).where(t.runs.c.trial_id == t.trials.c.trial_id)
+
+    def any_is(status: RunStatus) -> ColumnElement[bool]:
+        return of_trial.where(t.runs.c.status == status.value).exists()
+
+    last = of_trial.order_by(t.runs.c.run_id.desc()).limit(1).scalar_subquery()
+    status = case(
+        (any_is(RunStatus.COMPLETED), RunStatus.COMPLETED.value),
+        (any_is(RunStatus.RUNNING), RunStatus.RUNNING.value),
+        else_=func.coalesce(last, RunStatus.QUEUED.value),
+    )
+    connection.execute(update(t.trials).where(which).values(status=status))
+
+
+def _touch(connection: Connection, study_id: int | ScalarSelect[int]) -> None:
+    """Tell whoever watches the study that it has changed (`queries.change_token`)."""
+    connection.execute(
+        update(t.studies)
+        .where(t.studies.c.study_id == study_id)
+        .values(change_count=t.studies.c.change_count + 1)
+    )
+
+
+def _touch_of_run(connection: Connection, run_id: int) -> None:
+    study_id = (
+        select(t.trials.c.study_id)
+        .join(t.runs, t.runs.c.trial_id == t.trials.c.trial_id)
+        .where(t.runs.c.run_id == run_id)
+    )
+    _touch(connection, study_id.scalar_subquery())
+
+
+def _budget(budget: BudgetSpec) -> dict[str, Any]:
+    return {"budget_seconds": budget.seconds, "budget_env_steps": budget.env_steps}
+
+
+def _configuration(config: TrialSpec) -> dict[str, Any]:
+    """The columns of `trials` that spell out a configuration."""
+    text = config.model_dump_json()
+    algorithm, parallelism = config.algorithm, config.parallelism
+    ppo = algorithm if isinstance(algorithm, PPOSpec) else None
+    return {
+        "config_json": text,
+        "config_sha256": hashlib.sha256(text.encode()).hexdigest(),
+        "algorithm": algorithm.kind,
+        "optimizer": algorithm.optimizer.kind,
+        "schedule": algorithm.optimizer.schedule.kind,
+        "learning_rate": algorithm.optimizer.learning_rate,
+        "vec_env": parallelism.vec_env,
+        "n_envs": parallelism.n_envs,
+        "envs_per_worker": parallelism.resolved_envs_per_worker,
+        "n_workers": parallelism.n_workers,
+        "cores": parallelism.cores,
+        "torch_threads": parallelism.torch_threads,
+        "n_steps": algorithm.n_steps,
+        "n_minibatches": 1 if ppo is None else ppo.n_minibatches,
+        "n_epochs": 1 if ppo is None else ppo.n_epochs,
+        "batch_size": config.batch_size,
+        "minibatch_size": config.minibatch_size,
+        "gamma": algorithm.gamma,
+        "gae_lambda": algorithm.gae_lambda,
+        "clip_range": None if ppo is None else ppo.clip_range,
+        "entropy_coef": algorithm.entropy_coef,
+    }
+
+
+def _param(value: ParamValue) -> dict[str, Any]:
+    """A value as a row of trial_params; `queries` reads it back with its type."""
+    if value is None or isinstance(value, str):
+        return {"value_number": None, "value_text": value}
+    return {"value_number": float(value), "value_text": json.dumps(value)}
+
+
+def _outcome(result: RunResult) -> dict[str, Any]:
+    """The columns of `runs` that say how it ended."""
+    values = {name: value for name, value in asdict(result).items() if name in t.runs.c}
+    phases = result.phases
+    return values | {
+        "status": result.status.value,
+        "rollout_seconds": phases.rollout,
+        "inference_seconds": phases.inference,
+        "env_wait_seconds": phases.env_wait,
+        "update_seconds": phases.update,
+        "optimizer_seconds": phases.optimizer,
+        "normalize_seconds": phases.normalize,
+        "other_seconds": phases.other,
+        "leased_cores": ",".join(map(str, result.leased_cores)) or None,
+    }
