@@ -1,0 +1,372 @@
+"""`SearchSpace`: what a study searches, and how a suggestion becomes a trial that can run.
+
+Values that can never be valid are narrowed away when the space is made; what a sampler still
+suggests wrongly is repaired, in one fixed order (`combinations.INTERACTING`): the parameters
+listed first give way first, each to the nearest valid value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from pydantic import ValidationError
+
+from sweeper.core.errors import SpecError
+from sweeper.core.spec import invalid
+from sweeper.study.combinations import (
+    INTERACTING,
+    ClashFinder,
+    Count,
+    alternatives,
+    assignments,
+    count,
+    groups,
+)
+from sweeper.study.complaint import complaint, shown
+from sweeper.study.conditions import conditions, is_active, parents_first
+from sweeper.study.configure import configured
+from sweeper.study.parameters import (
+    BoolParameter,
+    ChoiceParameter,
+    ConstantParameter,
+    FloatParameter,
+    Parameter,
+    Params,
+    ParamValue,
+)
+from sweeper.study.schema import dotted_paths, nearest, walk
+from sweeper.trial.spec import TrialSpec
+
+FIXED = ("env.id", "env.make", "budget", "evaluation", "seed")
+"""The same for every trial of a study: results would not compare otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """Values that were taken out of a parameter, and why."""
+
+    path: str
+    values: tuple[ParamValue, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceReport:
+    """What `sweeper check` says about a space."""
+
+    parameters: Mapping[str, Parameter]
+    """Path -> parameter with its range as narrowed, parents first."""
+    continuous: tuple[str, ...]
+    """Parameters with infinitely many values; not part of the counts."""
+    combinations: int | None
+    """Discrete combinations, conditions observed; None when there are too many to count."""
+    valid: int | None
+    """How many of them can run."""
+    narrowed: tuple[Narrowing, ...]
+
+
+class SearchSpace:
+    """The searched parameters of a trial.
+
+    Raises `core.spec.invalid` errors with paths from the study (`search.…`) for parameters
+    that do not exist, values that do not validate, and spaces in which nothing can run.
+    """
+
+    def __init__(
+        self,
+        trial: TrialSpec,
+        parameters: Mapping[str, Parameter],
+        *,
+        usable_cores: int | None = None,
+    ) -> None:
+        """`usable_cores`: of the largest node; None when it is not known."""
+        self.trial = trial
+        self._base = trial.model_dump(exclude_unset=True)
+        self._when = conditions(parameters)
+        self.parameters: dict[str, Parameter] = {
+            path: parameters[path] for path in parents_first(self._when)
+        }
+        for path in sorted(parameters, key=lambda path: (not path.endswith(".kind"), path)):
+            self._check_path(path)
+            self._check_values(path)
+        self._narrowed: list[Narrowing] = []
+        if usable_cores is not None:
+            self._narrow_cores(usable_cores)
+        self._clash = ClashFinder(self._base, self.parameters)
+        counts = [self._count(group) for group in groups(self.parameters, self._when)]
+        known = [c for c in counts if c is not None]
+        complete = len(known) == len(counts)
+        self._combinations = math.prod(c.total for c in known) if complete else None
+        self._valid = math.prod(c.valid for c in known) if complete else None
+        parents = {other for allowed in self._when.values() for other in allowed}
+        self._gives_way = [path for path in INTERACTING if path in self.parameters]
+        self._gives_way += [p for p in self.parameters if p in parents - {*INTERACTING}]
+
+    def report(self) -> SpaceReport:
+        """The space as it will be searched."""
+        return SpaceReport(
+            parameters=dict(self.parameters),
+            continuous=tuple(p for p, v in self.parameters.items() if v.values is None),
+            combinations=self._combinations,
+            valid=self._valid,
+            narrowed=tuple(self._narrowed),
+        )
+
+    def resolve(self, params: Params) -> TrialSpec:
+        """The trial with `params` set; what they leave out keeps the base's value.
+
+        Where that changes a `kind`, keys of the base that the new kind does not have are
+        dropped. Raises SpecError if the result cannot run.
+        """
+        return self._validated(self._data(params))
+
+    def is_active(self, path: str, params: Params) -> bool:
+        """Whether `path` is searched, given the values of the parameters before it."""
+        return is_active(path, params, self._when)
+
+    def repair(self, params: Params) -> dict[str, ParamValue]:
+        """The nearest params that can run: every active parameter has a value in its range,
+        inactive ones are gone, and what clashes has given way."""
+        complete = self._complete(params)
+        if self._clash(complete) is None:
+            return complete
+        for change in alternatives(complete, self._gives_way, self.parameters):
+            candidate = self._complete({**complete, **change})
+            if self._clash(candidate) is None:
+                return candidate
+        raise SpecError(f"search: nothing near {shown(dict(params))} can run")
+
+    def fit(self, params: Mapping[str, Any]) -> dict[str, ParamValue]:
+        """What of `params` is in this space: known, in range and active. Never fails, so
+        that trials of an older version of a study still inform the search where they can."""
+        kept: dict[str, ParamValue] = {}
+        for path, parameter in self.parameters.items():
+            if path in params and self.is_active(path, kept):
+                kept.update((path, value) for value in parameter.fit(params[path]) or ())
+        return kept
+
+    def params_of(self, trial: TrialSpec) -> dict[str, ParamValue]:
+        """What of a trial is in this space."""
+        return self.fit(_values(trial, self.parameters))
+
+    def enqueued(self, values: Mapping[str, Any], where: str) -> dict[str, ParamValue]:
+        """Values of searched parameters that a user asked for, checked; with them, what the
+        base gives to the other parameters, as far as that is in range.
+
+        Raises `invalid` errors with paths below `where`.
+        """
+        for path, value in values.items():
+            if path not in self.parameters:
+                raise invalid(f"{where}.{path}", _unknown(path, self.parameters, "is not searched"))
+            if self.parameters[path].fit(value) is None:
+                allowed = self.parameters[path].text
+                raise invalid(f"{where}.{path}", f"must be {allowed}, got {shown(value)}")
+        params = self.fit({**_values(self.trial, self.parameters), **values})
+        for path in values:
+            if path not in params:
+                raise invalid(f"{where}.{path}", "is not searched under these conditions")
+        if clash := self._clash(params):
+            raise invalid(where, f": cannot run: {clash.path} {clash.message}")
+        return params
+
+    def configure(self, values: Mapping[str, Any], where: str, **other: Any) -> TrialSpec:
+        """The base with any values set, in the space or not; `other` replaces whole sections.
+
+        Raises `invalid` errors with paths below `where`.
+        """
+        for path in values:
+            if not _exists(path, configured(self._base, values)):
+                raise invalid(f"{where}.{path}", _unknown(path, dotted_paths(TrialSpec)))
+        data = {**configured(self._base, values), **other}
+        try:
+            return TrialSpec.model_validate(data)
+        except ValidationError as error:
+            path, message = complaint(error, TrialSpec, data)
+            raise invalid(f"{where}.{path}", message) from None
+
+    def configurations(self) -> Iterator[dict[str, ParamValue]]:
+        """Every valid combination of the discrete parameters, in the order of the file."""
+        for params in assignments(list(self.parameters), self.parameters, self._when):
+            if self._clash(params) is None:
+                yield params
+
+    # -- How it is done ----------------------------------------------------------------------
+
+    def _data(self, params: Params) -> dict[str, Any]:
+        decoded = {path: self.parameters[path].decode(v) for path, v in params.items()}
+        return configured(self._base, decoded)
+
+    @staticmethod
+    def _validated(data: Mapping[str, Any]) -> TrialSpec:
+        try:
+            return TrialSpec.model_validate(data)
+        except ValidationError as error:
+            raise SpecError(" ".join(complaint(error, TrialSpec, data))) from None
+
+    def _complete(self, params: Params) -> dict[str, ParamValue]:
+        complete: dict[str, ParamValue] = {}
+        base = _values(self.trial, self.parameters)
+        for path, parameter in self.parameters.items():
+            if not self.is_active(path, complete):
+                continue
+            fit = parameter.fit(params[path]) if path in params else None
+            if fit is None and path in base:
+                fit = parameter.fit(base[path])
+            complete[path] = parameter.at(0.5) if fit is None else fit[0]
+        return complete
+
+    def _witness(self, path: str) -> dict[str, ParamValue]:
+        """Values under which `path` is active."""
+        chosen: dict[str, ParamValue] = {}
+        for other, allowed in self._when[path].items():
+            chosen |= self._witness(other) | {other: allowed[0]}
+        return chosen
+
+    def _check_path(self, path: str) -> None:
+        where = f"search.{path}"
+        if any(path == fixed or path.startswith(f"{fixed}.") for fixed in FIXED):
+            raise invalid(where, "is the same for every trial of a study and cannot be searched")
+        known = [*dotted_paths(TrialSpec)]
+        if path not in known and not path.startswith("env.kwargs."):
+            raise invalid(where, _unknown(path, known))
+        kinds = [
+            kind
+            for kind in self.parameters
+            if kind != path
+            and kind.endswith(".kind")
+            and path.startswith(kind.removesuffix("kind"))
+        ]
+        choices = [
+            self._when[path].get(kind) or self.parameters[kind].values or () for kind in kinds
+        ]
+        for values in product(*choices):
+            chosen = dict(zip(kinds, values, strict=True))
+            if _exists(path, configured(self._base, chosen)):
+                continue
+            if not kinds:
+                raise invalid(where, "is not a key under the kinds that `trial` chooses")
+            under = ", ".join(f"{kind}: {value}" for kind, value in chosen.items())
+            raise invalid(where, f"is not a key under {{{under}}}; say `when:` it is one")
+
+    def _check_values(self, path: str) -> None:
+        """Every bound and choice must be valid by itself; clashes with others come later."""
+        parameter = self.parameters[path]
+        for key, value in _extremes(parameter):
+            data = self._data(self._witness(path) | {path: value})
+            try:
+                TrialSpec.model_validate(data)
+            except ValidationError as error:
+                if all(item["type"] == "sweeper" for item in error.errors()):
+                    continue
+                at, message = complaint(error, TrialSpec, data)
+                if at == path:
+                    raise invalid(f"search.{path}.{key}", message) from None
+                raise invalid(f"search.{path}.{key}", f"makes {at} wrong: it {message}") from None
+
+    def _narrow_cores(self, usable_cores: int) -> None:
+        path = "parallelism.cores"
+        reason = f"no node has more than {usable_cores} usable cores"
+        if path not in self.parameters:
+            if self.trial.parallelism.cores > usable_cores:
+                cores = self.trial.parallelism.cores
+                raise invalid(f"trial.{path}", f"cannot be had: {reason}, got {cores}")
+            return
+        kept = [v for v in self.parameters[path].values or () if _number(v) <= usable_cores]
+        if not kept:
+            raise invalid(f"search.{path}", f"leaves nothing: {reason}")
+        self._narrow(path, frozenset(kept), reason)
+
+    def _count(self, group: list[str]) -> Count | None:
+        result = count(group, self.parameters, self._when, self._clash)
+        if result is None:
+            return None
+        if result.valid == 0 and result.clash is not None:
+            at = next((p for p in INTERACTING if p in group), group[0])
+            where = result.clash.path if result.clash.path in group else at
+            raise invalid(
+                f"search.{where}",
+                f": no combination in the search can run; for one, "
+                f"{result.clash.path} {result.clash.message}",
+            )
+        for path, values in result.supported.items():
+            self._narrow(path, values, "no combination with it can run")
+        return result
+
+    def _narrow(self, path: str, supported: frozenset[ParamValue], reason: str) -> None:
+        """Keep what is supported; of a range, only its ends can be cut off."""
+        parameter = self.parameters[path]
+        before = parameter.values or ()
+        kept = [value for value in before if value in supported]
+        if not kept or len(kept) == len(before):
+            return
+        self.parameters[path] = narrowed = _restricted(parameter, kept)
+        after = narrowed.values or ()
+        if gone := tuple(value for value in before if value not in after):
+            self._narrowed.append(Narrowing(path, gone, reason))
+
+
+def _restricted(parameter: Parameter, kept: list[ParamValue]) -> Parameter:
+    match parameter:
+        case ChoiceParameter():
+            choices = [parameter.decode(value) for value in kept]
+            return parameter.model_copy(update={"choices": tuple(choices)})
+        case BoolParameter():
+            return ConstantParameter(kind="constant", value=kept[0], when=parameter.when)
+        case ConstantParameter() | FloatParameter():
+            return parameter
+        case _:
+            return parameter.model_copy(update={"low": kept[0], "high": kept[-1]})
+
+
+def _extremes(parameter: Parameter) -> list[tuple[str, ParamValue]]:
+    """(key in the study file, value) for each value that must be checked."""
+    match parameter:
+        case ChoiceParameter(values=values):
+            return [(f"choices.{index}", value) for index, value in enumerate(values)]
+        case BoolParameter():
+            return [("kind", False), ("kind", True)]
+        case ConstantParameter(values=values):
+            return [("value", values[0])]
+        case FloatParameter(low=low, high=high):
+            return [("low", low), ("high", high)]
+        case _:
+            return [("low", parameter.values[0]), ("high", parameter.values[-1])]
+
+
+def _exists(path: str, data: Mapping[str, Any]) -> bool:
+    return walk(TrialSpec, data, path.split(".")) is not None
+
+
+def _unknown(path: str, known: Any, what: str = "is not a key of the trial") -> str:
+    known = list(known)
+    same_end = [other for other in known if other.endswith(f".{path}")]
+    meant = same_end[0] if same_end else nearest(path, known)
+    return f"{what}; did you mean {meant}?" if meant else what
+
+
+def _values(trial: TrialSpec, paths: Iterable[str]) -> dict[str, Any]:
+    """Path -> the trial's value there, for those that the trial's kinds have."""
+    return {path: value for path in paths for value in _read(trial, path)}
+
+
+def _read(trial: TrialSpec, path: str) -> tuple[Any, ...]:
+    """The value at `path` in a tuple; empty where the trial's kinds have no such key."""
+    here: Any = trial
+    for key in path.split("."):
+        if isinstance(here, Mapping):
+            if key not in here:
+                return ()
+            here = here[key]
+        elif key in type(here).model_fields:
+            here = getattr(here, key)
+        else:
+            return ()
+    return (list(here),) if isinstance(here, tuple) else (here,)
+
+
+def _number(value: ParamValue) -> float:
+    return float(value) if isinstance(value, int | float) else math.inf

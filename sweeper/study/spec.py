@@ -1,0 +1,236 @@
+"""`StudySpec`: a study file, validated; and the two ways to read one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from sweeper.core.clock import BudgetSpec
+from sweeper.core.errors import SpecError
+from sweeper.core.spec import Spec, as_tuple, invalid
+from sweeper.study.document import Document, read_document, validate
+from sweeper.study.parameters import Parameter, ParamValue
+from sweeper.study.space import SearchSpace
+from sweeper.trial.spec import TrialSpec
+
+Objective = Literal[
+    "final_return",
+    "training_return",
+    "steps_per_second",
+    "seconds_to_threshold",
+    "core_seconds",
+    "return_area",
+]
+Metric = Literal[
+    "final_return",
+    "training_return",
+    "steps_per_second",
+    "seconds_to_threshold",
+    "core_seconds",
+    "return_area",
+    "peak_rss_bytes",
+    "cpu_utilization",
+]
+Direction = Literal["maximize", "minimize"]
+
+
+class StopSpec(Spec):
+    """When the study ends; with both, whichever comes first."""
+
+    trials: int | None = Field(default=None, ge=1, le=1_000_000)
+    """Trials of any outcome, the baseline and the enqueued ones among them."""
+    hours: float | None = Field(default=None, gt=0)
+    """Hours since the launch. Running trials are finished."""
+
+    @model_validator(mode="after")
+    def _ends(self) -> StopSpec:
+        if self.trials is None and self.hours is None:
+            raise invalid("", "give `trials`, `hours`, or both")
+        return self
+
+
+class ConstraintSpec(Spec):
+    """Bounds within which a trial may stand on the front."""
+
+    min: float | None = None
+    """Least value allowed."""
+    max: float | None = None
+    """Greatest value allowed."""
+
+    @model_validator(mode="after")
+    def _bounds(self) -> ConstraintSpec:
+        if self.min is None and self.max is None:
+            raise invalid("", "give `min`, `max`, or both")
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise invalid("min", f"must be at most max = {self.max:g}, got {self.min:g}")
+        return self
+
+
+class SamplerSpec(Spec):
+    """Who suggests the next trial."""
+
+    kind: Literal["auto", "tpe", "gp", "nsga2", "qmc", "random", "grid"] = "auto"
+    """`auto` is tpe. tpe: independent Parzen estimators; gp: Gaussian process with expected
+    hypervolume improvement; nsga2: evolution, for hundreds of trials; qmc: scrambled Sobol
+    points; random; grid: every valid combination, no continuous parameters."""
+    seed: int = Field(default=0, ge=0)
+    """Same seed and same past trials, same suggestion."""
+    time_limit: float = Field(default=10.0, gt=0)
+    """Seconds that a suggestion may take; once one has taken longer, a faster sampler takes
+    over (gp: tpe; others: qmc)."""
+
+
+class BaselineSpec(Spec):
+    """The trial that speed-ups are measured against; it runs first."""
+
+    set: dict[str, Any] = Field(default_factory=dict)
+    """Dotted path into `trial` -> value; searched or not, in the searched range or not."""
+    budget: BudgetSpec | None = None
+    """A budget of its own; the trial's otherwise."""
+
+
+class RaySpec(Spec):
+    """Where trials run."""
+
+    address: str = Field(default="auto", pattern=r"^(auto|local|(ray://)?[\w.-]+:\d{1,5})$")
+    """`auto` joins a cluster if there is one and starts a local Ray otherwise; `local` always
+    starts one; `host:port` joins that cluster."""
+
+
+class StudySpec(Spec):
+    """A study file: what is tried, on what budget, and what counts as good."""
+
+    study: str = Field(min_length=1, max_length=200)
+    """Its name in the results database. The same name continues the same study."""
+    objectives: dict[Objective, Direction] = Field(
+        default={"final_return": "maximize", "steps_per_second": "maximize"},
+        min_length=2,
+        max_length=3,
+    )
+    """Two or three measured quantities -> `maximize` or `minimize`."""
+    constraints: dict[Metric, ConstraintSpec] = Field(default_factory=dict)
+    """Measured quantity -> bounds. Trials outside them inform the search but never stand on
+    the front."""
+    stop: StopSpec
+    """When the study ends."""
+    concurrency: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
+    """Trials at once; `auto` is as many as the cores hold."""
+    sampler: SamplerSpec = SamplerSpec()
+    """Who suggests the next trial."""
+    trial: TrialSpec
+    """The trial that the search starts from; `sweeper run` takes this section alone."""
+    search: dict[str, Parameter] = Field(min_length=1)
+    """Dotted path into `trial` -> what is searched there."""
+    baseline: BaselineSpec | None = None
+    """The trial that speed-ups are measured against; it runs first."""
+    enqueue: Annotated[tuple[dict[str, Any], ...], as_tuple] = ()
+    """Configurations to try before anything is suggested: dotted path -> value, each in its
+    searched range."""
+    ray: RaySpec = RaySpec()
+    """Where trials run."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> StudySpec:
+        if not self.study.isprintable() or self.study != self.study.strip():
+            raise invalid("study", "must be printable text without spaces around it")
+        if self.sampler.kind == "grid":
+            for path, parameter in self.search.items():
+                if parameter.values is None:
+                    raise invalid(f"search.{path}", "needs a `step`: the grid has no end without")
+        return self
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A trial that the study file names."""
+
+    origin: Literal["baseline", "enqueued"]
+    params: Mapping[str, ParamValue]
+    """What of it is in the search space."""
+    trial: TrialSpec
+
+
+@dataclass(frozen=True)
+class LoadedStudy:
+    """A study file, ready to launch."""
+
+    spec: StudySpec
+    space: SearchSpace
+    queue: tuple[Configuration, ...]
+    """What runs first: the baseline, then what is enqueued."""
+    document: Document
+    sha256: str
+    """Of everything that gives results their meaning. The comments, the layout, `stop`,
+    `concurrency` and `ray` may change without making another version of the study."""
+    text: str
+    """The file as it was read."""
+
+
+def load_study(
+    path: str | Path, *, overrides: Sequence[str] = (), usable_cores: int | None = None
+) -> LoadedStudy:
+    """Read, override (`path=value`), validate and resolve a study file.
+
+    `usable_cores` is the number of cores of the largest node, where that is known. Raises
+    SpecError: one line with the file, the line and what is allowed.
+    """
+    document = read_document(path)
+    for assignment in overrides:
+        document = document.override(assignment)
+    spec = validate(document, StudySpec)
+    try:
+        space = SearchSpace(spec.trial, spec.search, usable_cores=usable_cores)
+        queue = _queue(spec, space)
+    except PydanticCustomError as error:
+        raise _located(document, error) from None
+    meaning = spec.model_dump_json(exclude={"stop", "concurrency", "ray"})
+    digest = hashlib.sha256(meaning.encode()).hexdigest()
+    return LoadedStudy(spec, space, queue, document, digest, document.text)
+
+
+def load_trial(path: str | Path, *, overrides: Sequence[str] = ()) -> TrialSpec:
+    """The `trial` section of a study file, or of a file that has no other.
+
+    Overrides are paths into the trial, with or without a leading `trial.`. Raises SpecError.
+    """
+    document = read_document(path)
+    for assignment in overrides:
+        document = document.override(f"trial.{assignment.strip().removeprefix('trial.')}")
+    return validate(document, TrialSpec, section="trial")
+
+
+def expected_seconds(spec: StudySpec, concurrency: int) -> float | None:
+    """Training seconds of the study: trials x budget / concurrency, or its hours if they are
+    less. None when neither bounds it. Starting up and evaluating come on top."""
+    bounds: list[float] = []
+    if spec.stop.hours is not None:
+        bounds.append(spec.stop.hours * 3600)
+    if spec.stop.trials is not None and spec.trial.budget.seconds is not None:
+        bounds.append(spec.stop.trials * spec.trial.budget.seconds / concurrency)
+    return min(bounds, default=None)
+
+
+def _queue(spec: StudySpec, space: SearchSpace) -> tuple[Configuration, ...]:
+    queue: list[Configuration] = []
+    if spec.baseline is not None:
+        budget = spec.baseline.budget
+        other = {} if budget is None else {"budget": budget.model_dump(exclude_unset=True)}
+        trial = space.configure(spec.baseline.set, "baseline.set", **other)
+        queue.append(Configuration("baseline", space.params_of(trial), trial))
+    for index, values in enumerate(spec.enqueue):
+        params = space.enqueued(values, f"enqueue.{index}")
+        if any(params == earlier.params for earlier in queue if earlier.origin == "enqueued"):
+            raise invalid(f"enqueue.{index}", "repeats an earlier one")
+        queue.append(Configuration("enqueued", params, space.resolve(params)))
+    return tuple(queue)
+
+
+def _located(document: Document, error: PydanticCustomError) -> SpecError:
+    context = error.context or {}
+    return document.error(str(context["path"]), str(context["message"]))
