@@ -1,0 +1,353 @@
+"""`SubprocVecEnv`: environments in worker processes, results in memory that all share.
+
+A step costs one wake-up a worker and one completion, and no pickling: docs/vector-envs.md.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import pickle
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from multiprocessing.connection import Connection, Pipe
+from typing import Any, NoReturn
+
+from numpy.typing import NDArray
+
+from sweeper.core.errors import (
+    EnvError,
+    EnvLostError,
+    EnvTimeoutError,
+    InputError,
+    SweeperError,
+)
+from sweeper.envs.arrays import Carver, carve
+from sweeper.envs.block import (
+    ActionMode,
+    EnvFn,
+    check_same_spaces,
+    env_seeds,
+    policy_action_space,
+)
+from sweeper.envs.control import CLOSE, RESET, STEP, Control
+from sweeper.envs.groups import GroupedArrays, split
+from sweeper.envs.process import StartMethod, WorkerProcess, start_worker
+from sweeper.envs.vec_env import Observation, VecStep
+from sweeper.envs.worker import WorkerSpaces, WorkerTask
+
+WATCH_SECONDS = 0.1
+"""While waiting longer than this, look whether the worker has died or complained."""
+
+
+class SubprocVecEnv:
+    """A VecEnv of worker processes; see `sweeper.envs.vec_env.VecEnv` for the contract.
+
+    `env_fns` must be picklable (for `fork` as well), so defined in an importable module.
+    `envs_per_worker` defaults to one worker a usable core; workers are given shares that
+    differ by at most one environment. `cpus` pins worker i to `cpus[i % len(cpus)]`; None
+    gives workers the affinity that this process has now. `step_timeout` and `setup_timeout`
+    are seconds.
+
+    Any failure closes the VecEnv. Raises InputError for arguments or environments that
+    cannot be used, EnvWorkerError for an environment that raises, EnvTimeoutError for one
+    that takes longer than its limit, and EnvLostError for a process that dies.
+    """
+
+    def __init__(
+        self,
+        env_fns: Sequence[EnvFn],
+        *,
+        envs_per_worker: int | None = None,
+        start_method: StartMethod = "forkserver",
+        seed: int = 0,
+        n_groups: int = 1,
+        action: ActionMode = "none",
+        cpus: Sequence[int] | None = None,
+        step_timeout: float = 60.0,
+        setup_timeout: float = 120.0,
+    ) -> None:
+        self.n_envs = len(env_fns)
+        self.groups = split(self.n_envs, n_groups, "n_groups")
+        usable = os.sched_getaffinity(0)
+        if envs_per_worker is None:
+            self.n_workers = min(self.n_envs, len(usable))
+        elif 1 <= envs_per_worker <= self.n_envs:
+            self.n_workers = -(-self.n_envs // envs_per_worker)
+        else:
+            raise InputError(
+                f"envs_per_worker must be 1 to n_envs = {self.n_envs}, got {envs_per_worker}"
+            )
+        self._step_timeout = step_timeout
+        self._seeds = tuple(env_seeds(seed, self.n_envs))
+        self._rows = split(self.n_envs, self.n_workers, "n_workers")
+        self._workers: list[WorkerProcess] = []
+        self._connections: list[Connection] = []
+        self._control: Control | None = None
+        self._arrays: GroupedArrays | None = None
+        self._memory_fd = os.memfd_create("sweeper-envs")
+        lifeline, self._lifeline = os.pipe()
+        try:
+            tasks = [
+                WorkerTask(
+                    number=number,
+                    n_workers=self.n_workers,
+                    env_fns=_pickled(env_fns[rows]),
+                    rows=rows,
+                    n_envs=self.n_envs,
+                    seeds=self._seeds[rows],
+                    groups=self.groups,
+                    action=action,
+                    cpus=frozenset([cpus[number % len(cpus)]]) if cpus else frozenset(usable),
+                    directory=os.getcwd(),
+                    import_path=tuple(sys.path),
+                )
+                for number, rows in enumerate(self._rows)
+            ]
+            for task in tasks:
+                self._start(task, start_method, lifeline)
+            self._share(self._made_spaces(time.monotonic() + setup_timeout, setup_timeout), action)
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            os.close(lifeline)
+        self.worker_pids = tuple(worker.pid for worker in self._workers)
+
+    def reset(self) -> Observation:
+        """First observations [N, ...]; seeded the first time."""
+        arrays = self._open()
+        arrays.begin_reset()
+        for group in range(len(self.groups)):
+            self._command(RESET, group)
+        for group in range(len(self.groups)):
+            self._wait(group)
+        return arrays.finish_reset()
+
+    def step(self, actions: NDArray[Any]) -> VecStep:
+        """Step every environment with actions [N, ...] in the action space's dtype."""
+        self._open().check_actions(actions)
+        for group, rows in enumerate(self.groups):
+            self.step_async(actions[rows], group)
+        for group in range(len(self.groups)):
+            self.step_wait(group)
+        return self._open().whole
+
+    def step_async(self, actions: NDArray[Any], group: int = 0) -> None:
+        """Send one group's environments off with its actions [n, ...]."""
+        self._open().begin_step(actions, group)
+        self._command(STEP, group)
+
+    def step_wait(self, group: int = 0) -> VecStep:
+        """Wait for the step that `step_async` began."""
+        step = self._open().finish_step(group)
+        self._wait(group)
+        return step
+
+    def close(self) -> None:
+        """End every process: asked, then after 5 s terminated, after 1 s more killed.
+
+        An environment that raises in its own close is a RuntimeWarning. Safe to call twice.
+        """
+        workers, self._workers = self._workers, []
+        connections, self._connections = self._connections, []
+        if self._control is not None:
+            for commands, wake in zip(self._control.commands, self._control.wake, strict=True):
+                commands[-1] = CLOSE
+                wake.post()
+        complaints = []
+        try:
+            patience = 5.0 if self._control is not None else 0.0
+            for number, seconds in (
+                (None, patience),
+                (signal.SIGTERM, 1.0),
+                (signal.SIGKILL, 60.0),
+            ):
+                deadline = time.monotonic() + seconds
+                for worker in workers:
+                    if number is not None:
+                        worker.signal(number)
+                for worker in workers:
+                    worker.join(deadline - time.monotonic())
+        finally:
+            self._control = self._arrays = None
+            for worker in workers:
+                worker.exit_code()
+            for connection in connections:
+                complaints += _complaints(connection)
+                connection.close()
+            for fd in (self._lifeline, self._memory_fd):
+                if fd >= 0:
+                    os.close(fd)
+            self._lifeline = self._memory_fd = -1
+        for complaint in complaints:
+            warnings.warn(complaint, RuntimeWarning, stacklevel=2)
+
+    def __enter__(self) -> SubprocVecEnv:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def _start(self, task: WorkerTask, method: StartMethod, lifeline: int) -> None:
+        mine, theirs = Pipe()
+        with theirs:
+            self._connections.append(mine)
+            fds = (theirs.fileno(), self._memory_fd, lifeline)
+            self._workers.append(start_worker(method, fds, self._lifeline))
+        self._tell(task.number, task)
+
+    def _tell(self, number: int, message: object) -> None:
+        try:
+            self._connections[number].send(message)
+        except OSError:  # it has died; a moment of patience for what it had to say
+            self._raise_if_failed(number, patience=1.0)
+            raise
+
+    def _made_spaces(self, deadline: float, setup_timeout: float) -> WorkerSpaces:
+        """Wait until every worker has made its environments; their common spaces."""
+        found: list[WorkerSpaces] = []
+        for number, rows in enumerate(self._rows):
+            connection = self._connections[number]
+            while not connection.poll(min(WATCH_SECONDS, max(0.0, deadline - time.monotonic()))):
+                self._raise_if_failed(number)
+                if time.monotonic() > deadline:
+                    raise EnvTimeoutError(
+                        f"environments {rows.start} to {rows.stop - 1} were not made "
+                        f"within setup_timeout = {setup_timeout:g} s"
+                    )
+            message = self._receive(number)
+            assert isinstance(message, WorkerSpaces)
+            found.append(message)
+            check_same_spaces(message, found[0], index=rows.start, first_index=0)
+        return found[0]
+
+    def _share(self, spaces: WorkerSpaces, action: ActionMode) -> None:
+        """Lay out the shared memory, now that the spaces are known, and let workers map it."""
+        self.single_observation_space = spaces.observation_space
+        self.single_action_space = policy_action_space(spaces.action_space, action)
+
+        def lay_out(carver: Carver) -> tuple[Control, GroupedArrays]:
+            control = Control(carver, n_workers=self.n_workers, n_groups=len(self.groups))
+            arrays = carve(
+                carver, spaces.observation_space, spaces.action_space, n_envs=self.n_envs
+            )
+            return control, GroupedArrays(arrays, self.groups)
+
+        size = Carver()
+        lay_out(size)
+        os.ftruncate(self._memory_fd, size.nbytes)
+        control, self._arrays = lay_out(Carver(mmap.mmap(self._memory_fd, size.nbytes)))
+        control.initialize()
+        self._control = control
+        # For each group: the command words to set with their wake-ups, and whom to wait for.
+        self._calls = []
+        self._waits = []
+        for group, rows in enumerate(self.groups):
+            serving = [
+                number
+                for number, theirs in enumerate(self._rows)
+                if theirs.start < rows.stop and rows.start < theirs.stop
+            ]
+            self._calls.append([(control.commands[n], control.wake[n].post) for n in serving])
+            self._waits.append([(n, control.done[n][group].wait_for) for n in serving])
+        for number in range(self.n_workers):
+            self._tell(number, "ready")
+
+    def _open(self) -> GroupedArrays:
+        if self._arrays is None:
+            raise EnvError("this SubprocVecEnv is closed")
+        return self._arrays
+
+    def _command(self, command: int, group: int) -> None:
+        for commands, wake in self._calls[group]:
+            commands[group] = command
+            wake()
+
+    def _wait(self, group: int) -> None:
+        for number, done in self._waits[group]:
+            if not done(WATCH_SECONDS):
+                self._watch(number, done)
+
+    def _watch(self, number: int, done: Any) -> None:
+        """Wait for a worker that takes long. A failure closes everything and is raised."""
+        deadline = time.monotonic() + self._step_timeout - WATCH_SECONDS
+        try:
+            while not done(WATCH_SECONDS):
+                self._raise_if_failed(number)
+                if time.monotonic() > deadline:
+                    raise EnvTimeoutError(
+                        f"{self._at_work(number)} took longer than "
+                        f"step_timeout = {self._step_timeout:g} s"
+                    )
+        except EnvTimeoutError:
+            self._workers[number].signal(signal.SIGKILL)
+            self.close()
+            raise
+        except SweeperError:
+            self.close()
+            raise
+
+    def _raise_if_failed(self, number: int, patience: float = 0.0) -> None:
+        """Raise what a worker reports, or EnvLostError if it ended without a word."""
+        worker = self._workers[number]
+        ended = worker.join(patience)
+        if self._connections[number].poll(0):
+            self._receive(number)
+        elif ended:
+            self._raise_lost(number)
+
+    def _receive(self, number: int) -> object:
+        """A worker's message; raises it if it is an error."""
+        try:
+            message = self._connections[number].recv()
+        except (EOFError, OSError):
+            self._raise_lost(number)
+        if isinstance(message, SweeperError):
+            raise message
+        return message
+
+    def _raise_lost(self, number: int) -> NoReturn:
+        worker = self._workers[number]
+        if not worker.join(1.0):  # it has closed its connection but lives on
+            worker.signal(signal.SIGKILL)
+        code = worker.exit_code()
+        how = (
+            f"was killed by {signal.Signals(-code).name}"
+            if code < 0
+            else f"exited with code {code}"
+        )
+        raise EnvLostError(f"{self._at_work(number)}: its process {worker.pid} {how}")
+
+    def _at_work(self, number: int) -> str:
+        """The environment that a worker is at, or all of its own while they are being made."""
+        if self._control is None:
+            rows = self._rows[number]
+            return f"one of environments {rows.start} to {rows.stop - 1}"
+        index = self._control.cursors[number]
+        return f"environment {index} (seed {self._seeds[index]})"
+
+
+def _pickled(env_fns: Sequence[EnvFn]) -> bytes:
+    try:
+        return pickle.dumps(list(env_fns))
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise InputError(
+            f"environment functions cannot be sent to a worker ({error}): "
+            "lambdas and local functions cannot, functions of a module can"
+        ) from error
+
+
+def _complaints(connection: Connection) -> list[str]:
+    """What environments raised while being closed."""
+    try:
+        while connection.poll(0):
+            message = connection.recv()
+            if isinstance(message, list):
+                return message
+    except (EOFError, OSError):
+        pass
+    return []
