@@ -20,7 +20,13 @@ _SELECT_ONLY = frozenset(
     (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_FUNCTION)
 )
 _INSTRUCTIONS_BETWEEN_LOOKS = 10_000
-_ROWS_AT_A_TIME = 1000
+_STREAMED = {
+    # PostgreSQL declares a cursor, which takes one single query and nothing that writes: not
+    # even the COPY ... TO PROGRAM that a superuser's read-only transaction would run.
+    "stream_results": True,
+    # A % or : in the text is the user's own.
+    "no_parameters": True,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +61,12 @@ def _answer(
     sqlite = engine.dialect.name == "sqlite"
     confined = _confined_sqlite if sqlite else _confined_postgresql
     try:
-        # no_parameters: a % or : in the text is the user's own. stream_results: PostgreSQL
-        # declares a cursor, which takes one single query and nothing that writes, not even
-        # the COPY ... TO PROGRAM that a superuser's read-only transaction would run.
         with (
             engine.connect() as connection,
             connection.begin(),
             confined(connection, timeout_seconds),
+            connection.exec_driver_sql(sql, execution_options=_STREAMED) as result,
         ):
-            result = connection.exec_driver_sql(
-                sql,
-                execution_options={
-                    "stream_results": True,
-                    "no_parameters": True,
-                    "max_row_buffer": _ROWS_AT_A_TIME,
-                },
-            )
             if not result.returns_rows:
                 raise InputError("that SQL answers with no rows; give one SELECT")
             yield tuple(result.keys())

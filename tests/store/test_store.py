@@ -1,0 +1,279 @@
+"""The writer, on both databases."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from sqlalchemy.exc import IntegrityError
+
+from sweeper.core.records import RunResult, RunStatus
+from sweeper.store import queries
+from sweeper.store.store import StudyChangedError
+from sweeper.trial.spec import TrialSpec
+
+
+def test_a_study_is_made_once_and_continued_afterwards(store, reader, example, calendar):
+    made = example.study(store, target_trials=16)
+    begun = calendar()
+    calendar.advance(60)
+    again = example.study(store, target_trials=32)
+    assert (made.created, again.created) == (True, False)
+    assert replace(made, created=False) == again
+    row = queries.study(reader, "a study")
+    assert row.created_at == begun
+    assert row.target_trials == 32
+    assert row.env == "CartPole-v1"
+    assert row.budget_seconds == 10.0
+    assert row.budget_env_steps is None
+    assert list(row.objectives.items()) == list(example.objectives.items())
+    assert row.constraints == {"peak_rss_bytes": {"max": 4e9}}
+    assert (row.n_trials, row.last_event_at) == (0, None)
+
+
+def test_a_changed_file_is_refused_with_the_stored_one_unless_a_version_is_asked_for(
+    store, reader, example
+):
+    first = example.study(store)
+    changed = {"spec_yaml": "study: changed\n", "spec_sha256": "2" * 64}
+    with pytest.raises(StudyChangedError, match="'a study'") as caught:
+        example.study(store, **changed)
+    assert caught.value.stored_yaml == "study: a study\n"
+    assert caught.value.version == 1
+    second = example.study(store, **changed, new_version=True)
+    assert (second.study_id, second.version_number) == (first.study_id, 2)
+    assert example.study(store, **changed) == second
+    assert queries.study(reader, "a study").spec_yaml == "study: changed\n"
+    assert queries.study(reader, "a study").version == 2
+
+
+def test_trials_are_numbered_within_their_study(store, example):
+    one, two = example.study(store, "one"), example.study(store, "two")
+    numbers = [example.trial(store, ref).number for ref in (one, one, two, one)]
+    assert numbers == [1, 2, 1, 3]
+
+
+def test_a_trial_spells_out_its_configuration(store, reader, example, calendar):
+    ref = example.study(store)
+    config = example.config(parallelism={"n_envs": 6, "envs_per_worker": 4, "cores": 2})
+    params = {"a.int": 8, "a.float": 3e-4, "a.bool": True, "a.none": None, "a.text": "8"}
+    added = example.trial(store, ref, config=config, params=params, origin="baseline", sampler=None)
+    row = queries.trial(reader, ref.study_id, added.number)
+    assert row.status == "QUEUED"
+    assert (row.origin, row.sampler, row.feasible) == ("baseline", None, None)
+    assert row.asked_at == calendar()
+    assert row.params == params
+    assert {name: type(value) for name, value in row.params.items()} == {
+        name: type(value) for name, value in params.items()
+    }
+    assert TrialSpec.model_validate_json(row.config_json) == config
+    assert (row.n_envs, row.envs_per_worker, row.n_workers, row.cores) == (6, 4, 2, 2)
+    assert (row.n_steps, row.batch_size, row.minibatch_size) == (128, 768, 192)
+    assert (row.algorithm, row.optimizer, row.schedule) == ("ppo", "adam", "constant")
+    assert (row.learning_rate, row.clip_range) == (3e-4, 0.2)
+    sha = hashlib.sha256(config.model_dump_json().encode()).hexdigest()
+    with reader.connect() as connection:
+        stored = connection.exec_driver_sql("SELECT config_sha256 FROM trials").scalar()
+    assert stored == sha
+
+
+def test_an_actor_critic_trial_is_one_minibatch_and_one_epoch(store, reader, example):
+    ref = example.study(store)
+    config = example.config(algorithm={"kind": "a2c"})
+    added = example.trial(store, ref, config=config)
+    row = queries.trial(reader, ref.study_id, added.number)
+    assert (row.n_minibatches, row.n_epochs, row.clip_range) == (1, 1, None)
+
+
+def test_a_finished_run_carries_every_figure_of_its_result(store, reader, example, calendar):
+    ref = example.study(store)
+    trial = example.trial(store, ref)
+    run_id = example.run(store, trial)
+    (running,) = queries.runs(reader, trial.trial_id)
+    assert (running.status, running.started_at, running.ended_at) == ("RUNNING", calendar(), None)
+    assert running.hostname == "node-1"
+    calendar.advance(12)
+    episodes = [example.evaluation(0), example.evaluation(0, deterministic=False)]
+    result = example.result()
+    assert store.finish_run(run_id, result, feasible=True, evaluations=episodes)
+    (run,) = queries.runs(reader, trial.trial_id)
+    same = {field.name for field in fields(RunResult)} & {field.name for field in fields(run)}
+    assert len(same) == 21
+    for name in same - {"status", "leased_cores"}:
+        assert getattr(run, name) == getattr(result, name), name
+    assert run.status == "COMPLETED"
+    assert run.ended_at == calendar()
+    assert (run.rollout_seconds, run.inference_seconds, run.env_wait_seconds) == (6.0, 3.0, 2.0)
+    assert (run.update_seconds, run.optimizer_seconds) == (3.0, 0.5)
+    assert (run.normalize_seconds, run.other_seconds) == (0.25, 0.751)
+    assert run.leased_cores == "2,3"
+    assert [row.deterministic for row in queries.evaluations(reader, run_id)] == [True, False]
+    row = queries.trial(reader, ref.study_id, trial.number)
+    assert (row.status, row.feasible, row.n_runs) == ("COMPLETED", True, 1)
+    assert (row.final_return, row.ended_at) == (500.0, calendar())
+
+
+def test_the_end_of_a_run_is_written_once(store, reader, example):
+    ref = example.study(store)
+    trial = example.trial(store, ref)
+    run_id = example.run(store, trial)
+    assert store.finish_run(run_id, example.result(), feasible=True)
+    failed = example.result(RunStatus.ERROR, final_return=None)
+    late = [example.evaluation(5)]
+    assert not store.finish_run(run_id, failed, feasible=False, evaluations=late)
+    (run,) = queries.runs(reader, trial.trial_id)
+    assert (run.status, run.final_return) == ("COMPLETED", 500.0)
+    assert queries.evaluations(reader, run_id) == []
+    assert queries.trial(reader, ref.study_id, 1).feasible is True
+
+
+def test_a_run_cannot_end_as_running(store, example):
+    run_id = example.run(store, example.trial(store, example.study(store)))
+    with pytest.raises(ValueError, match="RUNNING"):
+        store.finish_run(run_id, example.result(RunStatus.RUNNING), feasible=None)
+
+
+def test_runs_of_a_dead_launcher_become_lost_and_a_late_result_is_accepted_once(
+    store, reader, example
+):
+    ref, other = example.study(store), example.study(store, "another")
+    queued, running, done = (example.trial(store, ref) for _ in range(3))
+    run_id = example.run(store, running)
+    store.finish_run(example.run(store, done), example.result(), feasible=True)
+    elsewhere = example.trial(store, other)
+    example.run(store, elsewhere)
+
+    assert store.mark_lost(ref.study_id, "its launcher died") == [run_id]
+    assert store.mark_lost(ref.study_id, "its launcher died") == []
+    rows = queries.trials(reader, ref.study_id)
+    assert [row.status for row in rows] == ["QUEUED", "LOST", "COMPLETED"]
+    assert rows[1].reason == "its launcher died"
+    assert queries.trials(reader, other.study_id)[0].status == "RUNNING"
+
+    assert not store.finish_run(run_id, example.result(RunStatus.LOST), feasible=None)
+    assert store.finish_run(run_id, example.result(), feasible=True)
+    assert not store.finish_run(run_id, example.result(), feasible=True)
+    row = queries.trial(reader, ref.study_id, running.number)
+    assert (row.status, row.reason, row.n_runs) == ("COMPLETED", None, 1)
+    assert queries.trial(reader, ref.study_id, queued.number).status == "QUEUED"
+
+
+def test_a_trial_follows_its_runs(store, reader, example):
+    ref = example.study(store)
+    trial = example.trial(store, ref)
+
+    def status() -> str:
+        return queries.trial(reader, ref.study_id, 1).status
+
+    first = example.run(store, trial)
+    assert status() == "RUNNING"
+    store.finish_run(first, example.result(RunStatus.OOM), feasible=None)
+    assert status() == "OOM"
+    assert queries.trial(reader, ref.study_id, 1).reason == "it was OOM"
+    retry = example.run(store, trial, kind="retry", attempt=2)
+    assert status() == "RUNNING"
+    store.finish_run(retry, example.result(final_return=100.0), feasible=True)
+    assert status() == "COMPLETED"
+    replicate = example.run(store, trial, kind="replicate", seed=1)
+    assert status() == "COMPLETED"
+    store.finish_run(replicate, example.result(final_return=200.0), feasible=None)
+    row = queries.trial(reader, ref.study_id, 1)
+    assert (row.status, row.n_runs, row.final_return) == ("COMPLETED", 2, 150.0)
+    assert row.feasible is True
+
+
+def test_a_learning_curve_is_thinned_as_it_arrives_and_replays_change_nothing(
+    store, reader, example
+):
+    run_id = example.run(store, example.trial(store, example.study(store)))
+    rows = [example.measurement(100 * i, i / 5000) for i in range(1, 5001)]
+    for start in range(0, 5000, 70):
+        store.add_measurements(run_id, rows[start : start + 70])
+    stored = queries.measurements(reader, run_id)
+    assert 300 <= len(stored) <= 301
+    assert (stored[0].env_steps, stored[-1].env_steps) == (100, 500_000)
+    gaps = np.diff([row.progress for row in stored[:-1]])
+    assert gaps.max() < 2 / 300
+    store.add_measurements(run_id, rows[100:200])
+    store.add_measurements(run_id, [])
+    assert queries.measurements(reader, run_id) == stored
+
+
+def test_a_measurement_keeps_every_figure_and_numpy_numbers_stay_numbers(store, reader, example):
+    run_id = example.run(store, example.trial(store, example.study(store)))
+    row = example.measurement(2048, 0.5, rss_bytes=np.int64(2**40), entropy=np.float32(0.5))
+    store.add_measurements(run_id, [row])
+    (stored,) = queries.measurements(reader, run_id)
+    for name in row.__slots__:
+        assert getattr(stored, name) == getattr(row, name), name
+    assert type(stored.rss_bytes) is int
+
+
+def test_what_is_not_finite_is_stored_as_null(store, reader, example):
+    run_id = example.run(store, example.trial(store, example.study(store)))
+    row = example.measurement(1, 0.1, policy_loss=math.nan, value_loss=math.inf)
+    store.add_measurements(run_id, [row])
+    (stored,) = queries.measurements(reader, run_id)
+    assert (stored.policy_loss, stored.value_loss) == (None, None)
+
+
+def test_an_evaluation_episode_is_written_once(store, reader, example):
+    run_id = example.run(store, example.trial(store, example.study(store)))
+    store.add_evaluations(run_id, [example.evaluation(0), example.evaluation(1)])
+    store.add_evaluations(run_id, [example.evaluation(1, episode_return=0.0)])
+    stored = queries.evaluations(reader, run_id)
+    assert [(row.episode, row.episode_return) for row in stored] == [(0, 500.0), (1, 500.0)]
+    assert (stored[0].seed, stored[0].length, stored[0].truncated) == (1000, 500, True)
+
+
+def test_equal_hosts_are_one_row_and_an_upgrade_makes_another(store, reader, example):
+    first = store.record_host(example.host)
+    assert store.record_host(example.host) == first
+    upgraded = replace(example.host, torch="2.12.0")
+    assert store.record_host(upgraded) != first
+    assert [row.torch for row in queries.hosts(reader)] == ["2.11.0", "2.12.0"]
+    assert queries.hosts(reader)[0].memory_bytes == 2**40
+
+
+def test_a_run_may_learn_its_host_at_its_end(store, reader, example):
+    trial = example.trial(store, example.study(store))
+    run_id = example.run(store, trial, host=None)
+    store.finish_run(run_id, example.result(), feasible=True, host=example.host)
+    assert queries.runs(reader, trial.trial_id)[0].hostname == "node-1"
+
+
+def test_events_are_listed_newest_first(store, reader, example, calendar):
+    ref = example.study(store)
+    trial = example.trial(store, ref)
+    store.add_event("asked", study_id=ref.study_id, trial_id=trial.trial_id)
+    calendar.advance(1)
+    store.add_event("lost", study_id=ref.study_id, detail="node-1 is gone")
+    newest, oldest = queries.events(reader, ref.study_id)
+    assert (newest.kind, newest.detail, newest.at) == ("lost", "node-1 is gone", calendar())
+    assert (oldest.kind, oldest.trial_id) == ("asked", trial.trial_id)
+    assert queries.events(reader, ref.study_id, limit=1) == [newest]
+    assert queries.study(reader, None).last_event_at == calendar()
+
+
+def test_violations_of_constraints_are_rows(store, reader, example):
+    ref = example.study(store)
+    run_id = example.run(store, example.trial(store, ref))
+    violations = {"peak_rss_bytes.max": 1.5e9}
+    store.finish_run(run_id, example.result(), feasible=False, violations=violations)
+    with reader.connect() as connection:
+        rows = connection.exec_driver_sql("SELECT name, value FROM trial_constraints").all()
+    assert rows == [("peak_rss_bytes.max", 1.5e9)]
+
+
+def test_a_failed_write_leaves_nothing_behind(store, reader, example):
+    ref = example.study(store)
+    run_id = example.run(store, example.trial(store, ref))
+    before = queries.change_token(reader, ref.study_id)
+    broken = [example.evaluation(0, length=None)]
+    with pytest.raises(IntegrityError):
+        store.finish_run(run_id, example.result(), feasible=True, evaluations=broken)
+    assert queries.trial(reader, ref.study_id, 1).status == "RUNNING"
+    assert queries.change_token(reader, ref.study_id) == before
