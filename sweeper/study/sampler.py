@@ -36,14 +36,15 @@ from sweeper.study.parameters import (
     canonical_text,
 )
 from sweeper.study.space import SearchSpace
-from sweeper.study.spec import Configuration, Direction, Objective, SamplerSpec
+from sweeper.study.spec import Direction, Objective, SamplerSpec
 from sweeper.trial.spec import TrialSpec
 
 logger = logging.getLogger(__name__)
 
-Origin = Literal["baseline", "enqueued", "startup", "sampler"]
 Kind = Literal["tpe", "gp", "nsga2", "qmc", "random", "grid"]
 
+MIN_FINISHED = 2
+"""Trials with an outcome below which there is nothing to learn from."""
 POPULATION = 20
 """Trials a generation of nsga2; Optuna's 50 would leave a study of 100 hardly two."""
 
@@ -53,42 +54,34 @@ class PastTrial:
     """A trial that was asked for earlier, as far as it is known by now."""
 
     number: int
-    params: Mapping[str, ParamValue]
-    origin: Origin
+    params: Params
     state: Literal["complete", "running", "failed"]
-    """`failed` covers every end without a usable result: diverged, error, time-out."""
-    values: tuple[float | None, ...] | None = None
-    """The objectives, in the order of the study; needed when complete."""
-    violations: tuple[float, ...] = ()
-    """One number a constraint, always in the same order; above 0 is a violation."""
+    """`failed` is every end without a usable result: diverged, error, time-out."""
+    values: tuple[float, ...] | None = None
+    """The objectives, in the order of the study; given when complete."""
+    feasible: bool = True
+    """Whether every constraint holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
     """What to run next."""
 
-    params: Mapping[str, ParamValue]
+    params: dict[str, ParamValue]
     trial: TrialSpec
     """The params in their trial, ready to run."""
-    origin: Origin
-    sampler: str
-    """Who suggested it: a sampler's kind, or `user`."""
+    origin: Literal["startup", "sampler"]
+    sampler: Kind
+    """Who suggested it."""
     duplicate_of: int | None
     """Number of an earlier trial with the same params: this is another run of that one."""
 
 
-def startup_trials(n_trials: int | None, concurrency: int) -> int:
-    """How many trials come before the sampler has a say: max(10, 2 x concurrency), at most a
-    third of the study's (None: not known)."""
-    wanted = max(10, 2 * concurrency)
-    return wanted if n_trials is None else min(wanted, n_trials // 3)
-
-
 class Sampler:
-    """Suggests trials: what the user enqueued, then quasi-random ones, then by `spec.kind`.
+    """Suggests trials: quasi-random ones to start with, then by `spec.kind`.
 
-    Every suggestion is repaired to one that can run. Same seed and same past, same
-    suggestion, unless a time limit was exceeded.
+    Every suggestion is repaired to one that can run. The same seed and the same past give the
+    same suggestion, unless a time limit was exceeded on the way.
     """
 
     def __init__(
@@ -97,66 +90,38 @@ class Sampler:
         objectives: Mapping[Objective, Direction],
         spec: SamplerSpec,
         *,
-        queue: Sequence[Configuration] = (),
         n_startup: int = 10,
         clock: Clock | None = None,
     ) -> None:
-        """`objectives`: metric -> "maximize" | "minimize", in the order of `values`."""
+        """`objectives` are in the order of `PastTrial.values`; `n_startup` trials, of any
+        origin, come before tpe, gp or nsga2 has a say."""
         self._space = space
         self._directions = list(objectives.values())
         self._spec = spec
-        self._queue = tuple(queue)
         self._n_startup = n_startup
         self._clock = MonotonicClock() if clock is None else clock
         self._kind: Kind = "tpe" if spec.kind == "auto" else spec.kind
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         if spec.kind == "auto":
-            logger.info("sampler auto: tpe, which needs the fewest trials with mixed parameters")
+            logger.info("sampler auto: tpe, the surest on mixed parameters and few noisy trials")
 
     def ask(self, past: Sequence[PastTrial]) -> Suggestion:
         """The next trial, given every trial of the study so far, in the order asked."""
-        queued = self._next_queued(past)
-        if queued is not None:
-            return self._suggestion(queued.params, past, queued.origin, "user", queued.trial)
-        finished = [trial for trial in past if trial.state != "running"]
-        model_based = self._kind in ("tpe", "gp", "nsga2")
-        if model_based and (len(past) < self._n_startup or len(finished) < 2):
-            return self._suggestion(self._params("qmc", past), past, "startup", "qmc")
-        kind = self._kind
+        finished = sum(trial.state != "running" for trial in past)
+        learns = self._kind in ("tpe", "gp", "nsga2")
+        starting = learns and (len(past) < self._n_startup or finished < MIN_FINISHED)
+        kind: Kind = "qmc" if starting else self._kind
         before = self._clock.now()
-        params = self._params(kind, past)
+        params = self._space.repair(self._params(kind, past))
         self._watch(kind, self._clock.now() - before)
-        return self._suggestion(params, past, "sampler", kind)
-
-    def _suggestion(
-        self,
-        params: Params,
-        past: Sequence[PastTrial],
-        origin: Origin,
-        sampler: str,
-        trial: TrialSpec | None = None,
-    ) -> Suggestion:
-        if trial is None:
-            params = self._space.repair(params)
-            trial = self._space.resolve(params)
-        same = (
-            t.number for t in past if t.origin != "baseline" and self._space.fit(t.params) == params
+        same = (t.number for t in past if self._space.fit(t.params) == params)
+        return Suggestion(
+            params=params,
+            trial=self._space.resolve(params),
+            origin="startup" if starting else "sampler",
+            sampler=kind,
+            duplicate_of=next(same, None),
         )
-        duplicate_of = None if origin == "baseline" else next(same, None)
-        return Suggestion(dict(params), trial, origin, sampler, duplicate_of)
-
-    def _next_queued(self, past: Sequence[PastTrial]) -> Configuration | None:
-        """The first configuration of the queue that was never asked for. They are known by
-        their params, so that a study file may gain some later."""
-        has_baseline = any(trial.origin == "baseline" for trial in past)
-        asked = self._asked(past)
-        for configuration in self._queue:
-            if configuration.origin == "baseline":
-                if not has_baseline:
-                    return configuration
-            elif configuration.params not in asked:
-                return configuration
-        return None
 
     def _watch(self, kind: Kind, seconds: float) -> None:
         if seconds <= self._spec.time_limit or kind in ("qmc", "random"):
@@ -178,13 +143,9 @@ class Sampler:
             case "random":
                 return random_point(self._space, seed=seed, index=index)
             case "grid":
-                return grid_point(self._space, self._asked(past))
+                return grid_point(self._space, [self._space.fit(t.params) for t in past])
             case _:
                 return self._optuna(kind, past)
-
-    def _asked(self, past: Sequence[PastTrial]) -> list[dict[str, ParamValue]]:
-        """What of the past is in the space; the baseline may be outside of it."""
-        return [self._space.fit(trial.params) for trial in past if trial.origin != "baseline"]
 
     # The rebuilt study: Optuna's names, values and states for ours.
 
@@ -193,57 +154,54 @@ class Sampler:
         sampler = _optuna_sampler(kind, seed)
         study = optuna.create_study(directions=self._directions, sampler=sampler)
         study.add_trials(self._rebuilt(kind, past))
-        trial = study.ask()
         params: dict[str, ParamValue] = {}
-        for path, parameter in self._space.parameters.items():
-            if self._space.is_active(path, params):
-                params[path] = _suggest(trial, path, parameter)
+        # Where nothing is feasible gp divides 0 by 0; it copes with the NaN, numpy warns of it.
+        with np.errstate(invalid="ignore"):
+            trial = study.ask()
+            for path, parameter in self._space.parameters.items():
+                if self._space.is_active(path, params):
+                    params[path] = _suggest(trial, path, parameter)
         return params
 
     def _rebuilt(self, kind: Kind, past: Sequence[PastTrial]) -> Iterator[FrozenTrial]:
         """Past trials for Optuna.
 
-        Samplers take no notice of failed trials, so one that failed is told as complete and
-        infeasible: with the worst values seen, to bend no model, and a violated constraint.
-        All trials carry the same constraints, as gp insists, and none when all is well.
+        Its samplers take no notice of failed trials, so one that failed is told as complete
+        and infeasible: with the worst values seen, to bend no model, and a violated
+        constraint. Either all trials carry the constraint, as gp insists, or none needs it.
         """
-        scored = [score for trial in past if (score := _score(trial)) is not None]
-        n_constraints = max((len(trial.violations) for trial in past), default=0)
-        constrained = len(scored) < sum(trial.state != "running" for trial in past) or any(
-            violation > 0 for trial in past for violation in trial.violations
-        )
-        worst = self._worst(scored)
-        n_complete = 0
+        scores = {trial.number: _score(trial) for trial in past}
+        worst = self._worst([score for score in scores.values() if score is not None])
+        outcomes = [trial for trial in past if trial.state != "running"]
+        constrained = any(scores[t.number] is None or not t.feasible for t in outcomes)
+        n_told = 0
         for trial in past:
             params = self._space.fit(trial.params)
+            # gp and nsga2 model what all trials have in common: one that lacks a parameter
+            # would take that parameter out of the model.
+            if kind != "tpe" and self._lacks_some(params):
+                continue
             distributions = {
                 path: distribution
                 for path in params
                 if (distribution := _distribution(self._space.parameters[path])) is not None
             }
-            # gp and nsga2 model only what all trials have in common: a trial that lacks a
-            # parameter would take that parameter out of the model.
-            if kind != "tpe" and self._lacks_some(params):
-                continue
             told = {p: _to_optuna(self._space.parameters[p], params[p]) for p in distributions}
             if trial.state == "running":
                 yield optuna.trial.create_trial(
                     state=TrialState.RUNNING, params=told, distributions=distributions
                 )
                 continue
-            score = _score(trial)
-            violations = (*trial.violations, *[0.0] * n_constraints)[:n_constraints]
-            constraints = {f"constraint {i}": v for i, v in enumerate(violations)}
+            score = scores[trial.number]
+            violation = 0.0 if trial.feasible and score is not None else 1.0
             yield optuna.trial.create_trial(
                 values=worst if score is None else score,
                 params=told,
                 distributions=distributions,
-                constraints={"failed": float(score is None), **constraints}
-                if constrained
-                else None,
-                system_attrs=_generation(n_complete) if kind == "nsga2" else None,
+                constraints={"feasible": violation} if constrained else None,
+                system_attrs=_generation(n_told) if kind == "nsga2" else None,
             )
-            n_complete += 1
+            n_told += 1
 
     def _lacks_some(self, params: Params) -> bool:
         return any(
@@ -265,8 +223,7 @@ def _score(trial: PastTrial) -> list[float] | None:
     the trial running for ever."""
     if trial.state != "complete" or trial.values is None:
         return None
-    values = [value for value in trial.values if value is not None and math.isfinite(value)]
-    return values if len(values) == len(trial.values) else None
+    return list(trial.values) if all(map(math.isfinite, trial.values)) else None
 
 
 def _optuna_sampler(kind: Kind, seed: int) -> optuna.samplers.BaseSampler:
@@ -274,15 +231,17 @@ def _optuna_sampler(kind: Kind, seed: int) -> optuna.samplers.BaseSampler:
         case "gp":
             return optuna.samplers.GPSampler(
                 seed=seed,
-                n_startup_trials=2,
+                n_startup_trials=MIN_FINISHED,
                 # For conditional parameters, which the Gaussian process leaves out.
-                independent_sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=2),
+                independent_sampler=optuna.samplers.TPESampler(
+                    seed=seed, n_startup_trials=MIN_FINISHED
+                ),
                 warn_independent_sampling=False,
             )
         case "nsga2":
             return optuna.samplers.NSGAIISampler(seed=seed, population_size=POPULATION)
         case _:
-            return optuna.samplers.TPESampler(seed=seed, n_startup_trials=2)
+            return optuna.samplers.TPESampler(seed=seed, n_startup_trials=MIN_FINISHED)
 
 
 def _generation(n_complete: int) -> dict[str, int]:
