@@ -79,7 +79,8 @@ def pareto_figure(
 
     x, y: names in `METRICS`; by default the study's second and first objective. The front is
     a step line, which claims only what was measured: no configuration between two neighbours
-    is promised.
+    is promised. Trials that ended without a value (diverged, lost, a threshold never reached)
+    stand in a row above the plot.
     """
     y = y or next(iter(study.objectives))
     x = x or next(metric for metric in (*study.objectives, "steps_per_second") if metric != y)
@@ -87,16 +88,43 @@ def pareto_figure(
     axes = directions(study, (x, y))
     best = sorted(study_front(study, trials, axes), key=lambda trial: value_of(trial, x) or 0.0)
     on_front = {trial.number for trial in best}
-    drawn = [t for t in trials if value_of(t, x) is not None and value_of(t, y) is not None]
+    drawn: list[TrialRow] = []
+    unmeasured: list[TrialRow] = []
+    for trial in trials:
+        if value_of(trial, x) is not None and value_of(trial, y) is not None:
+            drawn.append(trial)
+        elif trial.ended_at is not None:
+            unmeasured.append(trial)
 
     figure = go.Figure(layout=layout(theme))
     for kind in (FEASIBLE, INFEASIBLE, DIVERGED, FAILED):
         rows = [t for t in drawn if t.number not in on_front and kind_of(t) is kind]
+        apart = [t for t in unmeasured if kind_of(t) is kind]
+        name = f"{kind.name} ({len(rows) + len(apart)})"
         if rows:
-            figure.add_trace(_points(study, rows, (x, y), kind=kind, theme=theme))
+            points = _points(study, rows, kind=kind, theme=theme)
+            points.update(x=_values(rows, x), y=_values(rows, y), name=name)
+            figure.add_trace(points)
+        if apart:
+            points = _points(study, apart, kind=kind, theme=theme)
+            place = {trial.number: i for i, trial in enumerate(unmeasured)}
+            points.update(
+                x=[place[trial.number] for trial in apart],
+                y=[0] * len(apart),
+                xaxis="x2",
+                yaxis="y2",
+                name=name,
+                showlegend=not rows,
+            )
+            figure.add_trace(points)
+    if unmeasured:
+        _make_gutter(figure, len(unmeasured), theme)
     if best:
-        line = _points(study, best, (x, y), kind=FRONT, theme=theme)
+        line = _points(study, best, kind=FRONT, theme=theme)
         line.update(
+            x=_values(best, x),
+            y=_values(best, y),
+            name=f"front ({len(best)})",
             legendrank=1,
             mode="lines+markers+text" if len(best) <= LABELLED_FRONT else "lines+markers",
             # The corner of what is dominated: fall first where x is maximized, else last.
@@ -113,18 +141,14 @@ def pareto_figure(
         figure.add_trace(line)
     baseline = [trial for trial in drawn if trial.origin == "baseline"]
     if baseline:
+        ring = {"symbol": "circle-open", "size": 18, "color": palette.baseline}
         figure.add_trace(
             go.Scatter(
-                x=[value_of(t, x) for t in baseline],
-                y=[value_of(t, y) for t in baseline],
+                x=_values(baseline, x),
+                y=_values(baseline, y),
                 mode="markers",
                 name="baseline",
-                marker={
-                    "symbol": "circle-open",
-                    "size": 18,
-                    "color": palette.baseline,
-                    "line": {"width": 2.5},
-                },
+                marker=ring | {"line": {"width": 2.5}},
                 hoverinfo="skip",
             )
         )
@@ -190,20 +214,42 @@ def _how_it_ended(trial: TrialRow) -> str:
     return words + (f", {trial.n_runs} runs" if trial.n_runs > 1 else "")
 
 
+def _make_gutter(figure: go.Figure, n: int, theme: Theme) -> None:
+    """A row above the plot for `n` trials that ended without a value for its axes."""
+    hidden = {"visible": False, "fixedrange": True}
+    figure.update_layout(
+        yaxis={"domain": [0, 0.9]},
+        # Side by side at a fixed distance, closer when there are many.
+        xaxis2=hidden | {"anchor": "y2", "domain": [0.1, 1], "range": [-1, max(n, 40)]},
+        yaxis2=hidden | {"anchor": "x2", "domain": [0.93, 1], "range": [-1, 1]},
+    )
+    figure.add_annotation(
+        text="no value",
+        xref="paper",
+        yref="y2",
+        x=0,
+        y=0,
+        xanchor="left",
+        showarrow=False,
+        font={"size": 11, "color": PALETTES[theme].muted},
+    )
+
+
+def _values(trials: Sequence[TrialRow], metric: str) -> list[float | None]:
+    return [value_of(trial, metric) for trial in trials]
+
+
 def _points(
     study: StudyRow,
     trials: Sequence[TrialRow],
-    axes: tuple[str, str],
     *,
     kind: PointKind,
     theme: Theme,
 ) -> go.Scatter:
+    """Markers that name their trials; the caller places them."""
     color = getattr(PALETTES[theme], kind.color)
     return go.Scatter(
-        x=[value_of(trial, axes[0]) for trial in trials],
-        y=[value_of(trial, axes[1]) for trial in trials],
         mode="markers",
-        name=f"{kind.name} ({len(trials)})",
         marker={
             "symbol": kind.symbol,
             "size": kind.size,

@@ -27,6 +27,11 @@ def test_exported_configuration_is_the_trial_itself(make_study, make_trial):
     assert list(data["trial"]) == list(TrialSpec.model_fields)
 
 
+def test_small_floats_are_floats_to_older_readers_too(make_study, make_trial):
+    text = trial_yaml(make_study(), make_trial(3, config_json=SPEC.model_dump_json()))
+    assert "eps: 1.0e-08" in text
+
+
 def test_header_says_where_it_comes_from(make_study, make_trial):
     study = make_study(name="two\nlines: [")
     trial = make_trial(3, config_json="{}", final_return=487.3, steps_per_second=24349.0)

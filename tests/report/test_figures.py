@@ -21,7 +21,8 @@ def trials(make_trial):
         make_trial(4, **values(600.0, 30_000.0), feasible=False),
         make_trial(5, **values(10.0, 20_000.0), status="DIVERGED"),
         make_trial(6, **values(50.0, 15_000.0), status="LOST"),
-        make_trial(7, status="RUNNING", feasible=None),
+        make_trial(7, status="RUNNING", feasible=None, ended_at=None),
+        make_trial(8, status="DIVERGED", feasible=None),
     ]
 
 
@@ -40,25 +41,28 @@ def test_front_is_a_step_line_through_the_non_dominated_points(make_study, trial
 
 def test_no_two_classes_share_a_shape(make_study, trials):
     figure = pareto_figure(make_study(), trials)
-    symbols = [trace.marker.symbol for trace in figure.data if trace.name != "baseline"]
-    sizes = {(trace.marker.symbol, trace.marker.size) for trace in figure.data}
-    assert set(symbols) == {"circle", "triangle-down-open", "x-thin-open", "square-open"}
-    assert len(sizes) == len(figure.data)
+    marks = {trace.name: (trace.marker.symbol, trace.marker.size) for trace in figure.data}
+    assert len(marks) == 6
+    assert len(set(marks.values())) == 6
 
 
 def test_baseline_wears_a_ring_whatever_else_it_is(make_study, trials):
     drawn = traces(pareto_figure(make_study(), trials))
     assert drawn["baseline"].marker.symbol == "circle-open"
     assert (list(drawn["baseline"].x), list(drawn["baseline"].y)) == ([9_000.0], [200.0])
-    assert [1] in [list(point) for point in drawn["feasible"].customdata]
+    assert [list(point) for point in drawn["feasible"].customdata] == [[1]]
 
 
-def test_trial_without_values_is_not_drawn(make_study, trials):
+def test_trial_that_ended_without_a_value_stands_above_the_plot(make_study, trials):
     figure = pareto_figure(make_study(), trials)
     numbers = {
-        p[0] for trace in figure.data if trace.customdata is not None for p in trace.customdata
+        trace.yaxis: [number for (number,) in trace.customdata]
+        for trace in figure.data
+        if trace.name == "diverged (2)"
     }
-    assert numbers == {1, 2, 3, 4, 5, 6}
+    assert numbers == {None: [5], "y2": [8]}
+    drawn = [list(trace.customdata) for trace in figure.data if trace.customdata is not None]
+    assert {number for trace in drawn for (number,) in trace} == {1, 2, 3, 4, 5, 6, 8}
 
 
 def test_axes_carry_units_and_follow_the_choice(make_study, trials):
