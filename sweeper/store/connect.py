@@ -35,12 +35,13 @@ _REMEDIES = {
     "locked": "another process holds it; end that one, or try again",
     "disk is full": "make room on that disk",
     "does not exist": "create it first (createdb), or name another with --db",
-    "connection failed": "is the server running, and are host, port and user right?",
+    "connection to server": "is the server running, and are host, port, user and password right?",
+    "resolve host": "is the name of the host right?",
 }
 
 
 def open_writer(url: str) -> Engine:
-    """An engine whose transactions may write. The database need not exist yet on SQLite.
+    """An engine whose transactions may write. On SQLite, the file need not exist yet.
 
     Raises DatabaseError for a URL that is none, a folder that does not exist, or a network
     file system, where WAL corrupts.
@@ -49,8 +50,6 @@ def open_writer(url: str) -> Engine:
     if parsed.drivername != "sqlite":
         return _engine(parsed, connect_args={"options": "-c TimeZone=UTC"})
     path = _sqlite_path(parsed)
-    if not path.parent.is_dir():
-        raise DatabaseError(f"{url}: there is no folder {path.parent}")
     if kind := network_file_system(path, Path("/proc/self/mounts")):
         raise DatabaseError(
             f"{url}: SQLite is not safe on a network file system ({kind}); "
@@ -200,7 +199,12 @@ def _engine(url: URL, **options: Any) -> Engine:
 
 def _sqlite_path(url: URL) -> Path:
     assert url.database is not None
-    return Path(url.database).absolute()
+    path = Path(url.database).absolute()
+    if not path.parent.is_dir():
+        raise DatabaseError(f"{display_url(url)}: there is no folder {path.parent}")
+    if path.is_dir():
+        raise DatabaseError(f"{display_url(url)}: is a folder; name a file in it with --db")
+    return path
 
 
 def _read_only_uri(path: Path) -> str:
@@ -208,7 +212,8 @@ def _read_only_uri(path: Path) -> str:
     be written has none; there, and with no log to replay, the file can be declared immutable.
     """
     wal = path.with_name(path.name + "-wal")
-    writable = os.access(path.parent, os.W_OK)
+    effective = os.access in os.supports_effective_ids
+    writable = os.access(path.parent, os.W_OK, effective_ids=effective)
     has_log = wal.exists() and wal.stat().st_size > 0
     immutable = "" if writable or has_log else "&immutable=1"
     return f"file:{quote(str(path))}?mode=ro{immutable}"
