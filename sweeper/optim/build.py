@@ -39,7 +39,7 @@ class Optimizer:
         norm = math.sqrt(torch.dot(gradient, gradient).item())
         if self._max_grad_norm is not None and norm > self._max_grad_norm:
             gradient.mul_(self._max_grad_norm / norm)
-        self._torch.step()  # type: ignore[no-untyped-call]
+        self._torch.step()
         return norm
 
 

@@ -125,6 +125,4 @@ class SGDSpec(_Optimizer):
     """Decay of the velocity; 0 is plain gradient descent."""
 
 
-OptimizerSpec = Annotated[
-    AdamSpec | AdamWSpec | RMSpropSpec | SGDSpec, Field(discriminator="kind")
-]
+OptimizerSpec = Annotated[AdamSpec | AdamWSpec | RMSpropSpec | SGDSpec, Field(discriminator="kind")]

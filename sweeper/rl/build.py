@@ -39,9 +39,7 @@ def build_agent(
     features = Features(observation_space)
     policy = ActorCritic(features.size, distribution, spec.network, seed=seed)
     evaluator: Evaluator = (
-        NumpyPolicy(policy)
-        if spec.network.gradient == "derived"
-        else AutogradEvaluator(policy)
+        NumpyPolicy(policy) if spec.network.gradient == "derived" else AutogradEvaluator(policy)
     )
     learner: Learner
     match spec:

@@ -61,7 +61,7 @@ class Distribution(Protocol):
 class DiagGaussian:
     """Box actions: independent normals; outputs are the means."""
 
-    action_dtype = np.float32
+    action_dtype: type[np.generic] = np.float32
     has_log_std = True
 
     def __init__(self, space: spaces.Box) -> None:
@@ -100,7 +100,7 @@ class DiagGaussian:
 class MultiCategorical:
     """Discrete and MultiDiscrete actions: one softmax a dimension, outputs are logits."""
 
-    action_dtype = np.int64
+    action_dtype: type[np.generic] = np.int64
     has_log_std = False
 
     def __init__(self, space: spaces.Discrete | spaces.MultiDiscrete) -> None:
@@ -123,9 +123,7 @@ class MultiCategorical:
         gumbel: F32 = -np.log(-np.log(uniform))
         return gumbel
 
-    def sample(
-        self, outputs: F32, log_std: F32 | None, noise: F32 | None
-    ) -> NDArray[np.int64]:
+    def sample(self, outputs: F32, log_std: F32 | None, noise: F32 | None) -> NDArray[np.int64]:
         """argmax of logits + noise, a dimension at a time."""
         del log_std
         scores = outputs if noise is None else outputs + noise
@@ -161,7 +159,7 @@ class MultiCategorical:
 class Bernoulli:
     """MultiBinary actions: independent coins, outputs are log-odds."""
 
-    action_dtype = np.int8
+    action_dtype: type[np.generic] = np.int8
     has_log_std = False
 
     def __init__(self, space: spaces.MultiBinary) -> None:

@@ -243,14 +243,12 @@ class _BernoulliHead:
 
     def backward(self, d_log_prob: F32, d_entropy: float) -> F32:
         # d log_prob / d logit = action - p;  d H / d logit = -logit p (1 - p)
-        d_logits: F32 = (self._action - self._p) * d_log_prob
-        d_logits -= d_entropy * self._outputs * self._p * (1.0 - self._p)
+        curvature = self._outputs * self._p * (1 - self._p)
+        d_logits: F32 = (self._action - self._p) * d_log_prob - d_entropy * curvature
         return d_logits
 
 
-def _head_for(
-    distribution: Distribution, log_std: F32 | None, d_log_std: F32 | None
-) -> _Head:
+def _head_for(distribution: Distribution, log_std: F32 | None, d_log_std: F32 | None) -> _Head:
     match distribution:
         case DiagGaussian():
             assert log_std is not None

@@ -89,12 +89,13 @@ class ActorCritic:
 
     def weights(self, flat: Tensor | None = None) -> Weights:
         """Views of the flat vector (or of another of its shape, such as its gradient)."""
-        parts = (self.flat if flat is None else flat).split([b.size for b in self.blocks])
+        parts = torch.split(self.flat if flat is None else flat, [b.size for b in self.blocks])
         views = [part.view(block.shape) for part, block in zip(parts, self.blocks, strict=True)]
         n = 2 * len(self.network.hidden)
         hidden = tuple(zip(views[0:n:2], views[1:n:2], strict=True))
-        log_std = views[n + 4] if self.distribution.has_log_std else None
-        return Weights(hidden, *views[n : n + 4], log_std)
+        log_std = views.pop() if self.distribution.has_log_std else None
+        policy_weight, policy_bias, value_weight, value_bias = views[n:]
+        return Weights(hidden, policy_weight, policy_bias, value_weight, value_bias, log_std)
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """features [B, D] -> policy outputs [B, K], values [B], log_std [A] or None."""

@@ -139,9 +139,7 @@ class PPO:
 
     def _autograd(self, batch: Batch, clip: float) -> _Losses:
         spec, policy = self._spec, self._policy
-        features, action, old_log_prob, old_value, advantage, returns = map(
-            torch.from_numpy, batch
-        )
+        features, action, old_log_prob, old_value, advantage, returns = map(torch.from_numpy, batch)
         outputs, value, log_std = policy.forward(features)
         log_ratio = policy.distribution.log_prob(outputs, log_std, action) - old_log_prob
         ratio = log_ratio.exp()

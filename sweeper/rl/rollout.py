@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sweeper.core.clock import Deadline
 from sweeper.core.errors import DivergedError
 from sweeper.core.timing import PhaseTimer
-from sweeper.envs.normalize import ObservationNormalizer, ReturnNormalizer
+from sweeper.envs.normalize import ObservationNormalizer, RewardNormalizer
 from sweeper.envs.vec_env import Observation, VecEnv, VecStep
 from sweeper.rl.distributions import Distribution
 from sweeper.rl.features import Features
@@ -111,7 +111,7 @@ class Collector:
         seed: int,
         timer: PhaseTimer,
         observation_normalizer: ObservationNormalizer | None,
-        return_normalizer: ReturnNormalizer | None,
+        reward_normalizer: RewardNormalizer | None,
     ) -> None:
         self.statistics = EpisodeStatistics()
         self._vec_env = vec_env
@@ -120,7 +120,7 @@ class Collector:
         self._rng = np.random.default_rng(seed)
         self._timer = timer
         self._observation_normalizer = observation_normalizer
-        self._return_normalizer = return_normalizer
+        self._reward_normalizer = reward_normalizer
         self._encode = Features(vec_env.single_observation_space)
         n = vec_env.n_envs
         self._features = np.zeros((n_steps + 1, n, self._encode.size), np.float32)
@@ -175,9 +175,9 @@ class Collector:
 
     def _record(self, t: int, rows: slice, step: VecStep) -> None:
         reward = step.reward
-        if self._return_normalizer is not None:
+        if self._reward_normalizer is not None:
             with self._timer("normalize"):
-                reward = self._return_normalizer(step.reward, step.terminated, step.truncated, rows)
+                reward = self._reward_normalizer(step.reward, step.terminated, step.truncated, rows)
         self._reward[t, rows] = reward
         self._terminated[t, rows] = step.terminated
         self._truncated[t, rows] = step.truncated
@@ -192,6 +192,7 @@ class Collector:
         if self._observation_normalizer is None:
             self._encode(observation, out)
         else:
+            assert not isinstance(observation, dict)  # only Box observations are normalized
             with self._timer("normalize"):
                 self._observation_normalizer.update(observation)
                 self._encode(self._observation_normalizer.normalize(observation), out)
@@ -204,10 +205,11 @@ class Collector:
             else final[i : i + 1]
         )
         if self._observation_normalizer is not None:
+            assert not isinstance(row, dict)
             row = self._observation_normalizer.normalize(row)
-        features = np.empty((1, self._encode.size), np.float32)
+        features: F32 = np.empty((1, self._encode.size), np.float32)
         self._encode(row, features)
-        return features[0]
+        return features.reshape(-1)
 
     def _drain(self, deadline: Deadline) -> None:
         for group, rows in enumerate(self._vec_env.groups):

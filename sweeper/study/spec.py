@@ -205,6 +205,12 @@ def load_trial(path: str | Path, *, overrides: Sequence[str] = ()) -> TrialSpec:
     return validate(document, TrialSpec, section="trial")
 
 
+def concurrency_on(spec: StudySpec, cores: int) -> int:
+    """Trials at once on `cores` cores, as far as the file's own cores a trial tell."""
+    fitting = max(1, cores // spec.trial.parallelism.cores)
+    return fitting if spec.concurrency == "auto" else min(fitting, spec.concurrency)
+
+
 def expected_seconds(spec: StudySpec, concurrency: int) -> float | None:
     """Training seconds of the study: trials x budget / concurrency, or its hours if they are
     less. None when neither bounds it. Starting up and evaluating come on top."""

@@ -1,44 +1,28 @@
 """Evaluation: the policy as it stands, on environments of its own, off the budget.
 
-Episode i is seeded by the i-th child of the evaluation seed, whichever environment plays it:
-all trials of a study face the same episodes. Normalization statistics are frozen.
+Each of N environments plays one episode. Their seeds come from the evaluation seed alone, so
+that all trials of a study face the same episodes. Normalization statistics are frozen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
-
-import gymnasium
 import numpy as np
 
 from sweeper.core.clock import Clock
 from sweeper.core.records import Evaluation
+from sweeper.envs.block import env_seeds
+from sweeper.envs.make import make_vec_env
 from sweeper.envs.normalize import ObservationNormalizer
+from sweeper.envs.spec import EnvSpec
 from sweeper.envs.vec_env import Observation
 from sweeper.rl.build import Agent
 from sweeper.rl.features import Features
 from sweeper.trial.spec import EvaluationSpec
 
-AT_ONCE = 8
-"""Environments played together, so that one forward pass serves several."""
-
-
-@dataclass(slots=True)
-class _Game:
-    """One environment and the episode that it plays."""
-
-    env: gymnasium.Env[Any, Any]
-    episode: int
-    observation: Any
-    total: float = 0.0
-    length: int = 0
-
 
 def evaluate(
     agent: Agent,
-    make_env: Callable[[], gymnasium.Env[Any, Any]],
+    env: EnvSpec,
     spec: EvaluationSpec,
     *,
     deterministic: bool,
@@ -46,69 +30,34 @@ def evaluate(
     clock: Clock,
 ) -> list[Evaluation]:
     """Play `spec.episodes` episodes; those that `spec.max_seconds` cuts count as truncated."""
-    seeds = np.random.SeedSequence(spec.seed).generate_state(spec.episodes).tolist()
+    n = spec.episodes
+    seeds = env_seeds(spec.seed, n)
     rng = np.random.default_rng(spec.seed)
     deadline = clock.now() + spec.max_seconds
-    results: list[Evaluation] = []
-    waiting = iter(range(spec.episodes))
-    envs = [make_env() for _ in range(min(AT_ONCE, spec.episodes))]
-
-    def finish(game: _Game, *, truncated: bool) -> None:
-        seed = seeds[game.episode]
-        results.append(
-            Evaluation(game.episode, seed, deterministic, game.total, game.length, truncated)
-        )
-
-    try:
-        encode = Features(envs[0].observation_space)
-        games = [game for env in envs if (game := _next_game(env, waiting, seeds))]
-        while games and clock.now() < deadline:
-            features = np.empty((len(games), encode.size), np.float32)
-            observation = _stack(envs[0].observation_space, [g.observation for g in games])
+    returns, lengths = np.zeros(n), np.zeros(n, np.int64)
+    truncated, playing = np.zeros(n, np.bool_), np.ones(n, np.bool_)
+    with make_vec_env(env, vec_env="serial", n_envs=n, seed=spec.seed) as vec_env:
+        encode = Features(vec_env.single_observation_space)
+        features = np.empty((n, encode.size), np.float32)
+        observation: Observation = vec_env.reset()
+        while playing.any() and clock.now() < deadline:
             if normalizer is not None:
+                assert not isinstance(observation, dict)  # only Box observations are normalized
                 observation = normalizer.normalize(observation)
             encode(observation, features)
             outputs, log_std = agent.evaluator.outputs(features)
-            noise = None if deterministic else agent.distribution.noise(rng, (len(games),))
-            actions = agent.distribution.to_env(
-                agent.distribution.sample(outputs, log_std, noise)
-            )
-            for i in range(len(games) - 1, -1, -1):
-                game = games[i]
-                game.observation, reward, terminated, truncated, _ = game.env.step(actions[i])
-                game.total += float(reward)
-                game.length += 1
-                if terminated or truncated:
-                    finish(game, truncated=truncated and not terminated)
-                    following = _next_game(game.env, waiting, seeds)
-                    games[i : i + 1] = [] if following is None else [following]
-        for game in games:
-            finish(game, truncated=True)
-    finally:
-        for env in envs:
-            env.close()
-    return sorted(results, key=lambda evaluation: evaluation.episode)
-
-
-def _next_game(
-    env: gymnasium.Env[Any, Any], waiting: Iterator[int], seeds: list[int]
-) -> _Game | None:
-    episode = next(waiting, None)
-    if episode is None:
-        return None
-    observation, _ = env.reset(seed=seeds[episode])
-    return _Game(env, episode, observation)
-
-
-def _stack(space: gymnasium.Space[Any], observations: list[Any]) -> Observation:
-    """Observations of single environments as the batch that a VecEnv would return."""
-    if isinstance(space, gymnasium.spaces.Dict):
-        return {
-            key: np.stack([np.asarray(o[key]) for o in observations]) for key in space.spaces
-        }
-    if isinstance(space, gymnasium.spaces.Tuple):
-        return {
-            str(i): np.stack([np.asarray(o[i]) for o in observations])
-            for i in range(len(space.spaces))
-        }
-    return np.stack([np.asarray(o) for o in observations])
+            noise = None if deterministic else agent.distribution.noise(rng, (n,))
+            action = agent.distribution.sample(outputs, log_std, noise)
+            step = vec_env.step(agent.distribution.to_env(action))
+            returns[playing] += step.reward[playing]
+            lengths[playing] += 1
+            ended = playing & (step.terminated | step.truncated)
+            returns[ended] = step.episode_return[ended]  # summed in float64
+            truncated[ended] = ~step.terminated[ended]
+            playing &= ~ended
+            observation = step.observation
+    truncated[playing] = True
+    return [
+        Evaluation(i, seeds[i], deterministic, float(returns[i]), int(lengths[i]), bool(cut))
+        for i, cut in enumerate(truncated)
+    ]

@@ -28,8 +28,8 @@ from sweeper.core.records import (
     TrialEvent,
 )
 from sweeper.core.timing import PhaseTimer
-from sweeper.envs.make import describe, make_env, make_vec_env
-from sweeper.envs.normalize import ObservationNormalizer, ReturnNormalizer
+from sweeper.envs.make import describe, make_vec_env
+from sweeper.envs.normalize import ObservationNormalizer, RewardNormalizer
 from sweeper.envs.vec_env import VecEnv
 from sweeper.rl.build import Agent, build_agent
 from sweeper.rl.learner import UpdateStatistics
@@ -142,8 +142,8 @@ class _Trial:
             seed=self._spec.seed,
             timer=self._timer,
             observation_normalizer=normalizer,
-            return_normalizer=(
-                ReturnNormalizer(vec_env.n_envs, gamma=self._spec.algorithm.gamma)
+            reward_normalizer=(
+                RewardNormalizer(vec_env.n_envs, gamma=self._spec.algorithm.gamma)
                 if self._spec.env.normalize_reward
                 else None
             ),
@@ -163,8 +163,11 @@ class _Trial:
                     break
                 statistics = agent.learner.update(rollout, deadline)
                 self._updates += 1
-                self._curve.add(deadline.elapsed_seconds, collector.statistics.mean_return,
-                                is_full=collector.statistics.is_full)
+                self._curve.add(
+                    deadline.elapsed_seconds,
+                    collector.statistics.mean_return,
+                    is_full=collector.statistics.is_full,
+                )
                 if deadline.progress >= measured_at or deadline.expired:
                     measured_at = deadline.progress + 1.0 / MEASUREMENTS
                     yield self._measure(deadline, statistics)
@@ -200,7 +203,7 @@ class _Trial:
         for deterministic in (True, False):
             episodes = evaluate(
                 agent,
-                make_env(self._spec.env),
+                self._spec.env,
                 self._spec.evaluation,
                 deterministic=deterministic,
                 normalizer=normalizer,
@@ -232,9 +235,7 @@ class _Trial:
             updates=self._updates,
             steps_per_second=_ratio(env_steps, elapsed),
             final_return=(
-                deterministic
-                if self._spec.evaluation.policy == "deterministic"
-                else stochastic
+                deterministic if self._spec.evaluation.policy == "deterministic" else stochastic
             ),
             final_return_stochastic=stochastic,
             training_return=statistics.mean_return if statistics else None,
@@ -247,8 +248,7 @@ class _Trial:
             cpu_utilization=self._utilization(self._usage_at_end, elapsed),
             peak_rss_bytes=self._meter.peak_rss_bytes if self._meter else None,
             involuntary_switches=(
-                self._usage_at_end.involuntary_switches
-                - self._usage_at_start.involuntary_switches
+                self._usage_at_end.involuntary_switches - self._usage_at_start.involuntary_switches
                 if elapsed
                 else None
             ),
@@ -256,9 +256,7 @@ class _Trial:
         )
 
     def _mean_return(self, *, deterministic: bool) -> float | None:
-        returns = [
-            e.episode_return for e in self._evaluations if e.deterministic is deterministic
-        ]
+        returns = [e.episode_return for e in self._evaluations if e.deterministic is deterministic]
         return float(np.mean(returns)) if returns else None
 
     def _utilization(self, usage: Usage, elapsed: float) -> float | None:

@@ -1,0 +1,173 @@
+"""The commands, in the order in which a user meets them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sweeper import __version__
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Hyperparameter and parallelism sweeps for reinforcement learning, "
+    "under wall-clock budgets.",
+)
+db_app = typer.Typer(no_args_is_help=True, help="Look after the results database.")
+app.add_typer(db_app, name="db")
+
+StudyFile = Annotated[Path, typer.Argument(metavar="FILE", help="A study file (YAML).")]
+StudyName = Annotated[
+    str | None, typer.Argument(metavar="[STUDY]", help="Its name; the last launched if left out.")
+]
+Db = Annotated[
+    str, typer.Option("--db", envvar="SWEEPER_DB", metavar="URL", help="The results database.")
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Override a key of the file; repeatable."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+DEFAULT_DB = "sqlite:///sweeper.db"
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"sweeper {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    del version
+
+
+@app.command()
+def launch(
+    file: StudyFile,
+    db: Db = DEFAULT_DB,
+    overrides: Set = None,
+    trials: Annotated[
+        int | None,
+        typer.Option("--trials", min=1, metavar="N", help="Trials in all, instead of stop.trials."),
+    ] = None,
+    new_version: Annotated[
+        bool,
+        typer.Option("--new-version", help="Accept a changed file as a new version of the study."),
+    ] = False,
+    ray_address: Annotated[
+        str | None,
+        typer.Option(
+            "--ray-address", metavar="ADDRESS", help="auto, local or host:port of a cluster."
+        ),
+    ] = None,
+) -> int:
+    """Search: launch a study, or continue it."""
+    from sweeper.cli.launch import launch_study
+
+    return launch_study(
+        file,
+        db=db,
+        overrides=overrides or [],
+        trials=trials,
+        new_version=new_version,
+        ray_address=ray_address,
+    )
+
+
+@app.command()
+def run(file: StudyFile, overrides: Set = None) -> int:
+    """Run the file's `trial` once, here: no Ray, no database. JSON lines on a pipe."""
+    from sweeper.cli.run import run_once
+
+    return run_once(file, overrides=overrides or [])
+
+
+@app.command()
+def check(file: StudyFile, overrides: Set = None, as_json: Json = False) -> None:
+    """Validate a study file; show its space, its size and how long it will take."""
+    from sweeper.cli.check import check_study
+
+    check_study(file, overrides=overrides or [], as_json=as_json)
+
+
+@app.command()
+def status(study: StudyName = None, db: Db = DEFAULT_DB, as_json: Json = False) -> None:
+    """How far the studies of the database are."""
+    from sweeper.cli.results import show_status
+
+    show_status(study, db=db, as_json=as_json)
+
+
+@app.command()
+def pareto(
+    study: StudyName = None,
+    db: Db = DEFAULT_DB,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a plot that opens offline.")
+    ] = None,
+    png: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write an image (needs Chrome).")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """The front of a study: what no other trial beats."""
+    from sweeper.cli.results import show_pareto
+
+    show_pareto(study, db=db, html=html, png=png, as_json=as_json)
+
+
+@app.command()
+def query(
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="One SELECT; `-` reads it from stdin.")],
+    db: Db = DEFAULT_DB,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Ask the results database, read-only."""
+    from sweeper.cli.results import run_query
+
+    run_query(sys.stdin.read() if sql == "-" else sql, db=db, as_csv=as_csv, as_json=as_json)
+
+
+@app.command()
+def export(
+    study: Annotated[str, typer.Argument(metavar="STUDY", help="Its name.")],
+    trial: Annotated[int, typer.Option("--trial", min=1, metavar="N", help="Number of the trial.")],
+    db: Db = DEFAULT_DB,
+) -> None:
+    """Print a trial's resolved configuration as YAML, which `sweeper run` takes."""
+    from sweeper.cli.results import export_trial
+
+    export_trial(study, number=trial, db=db)
+
+
+@app.command()
+def dashboard(
+    db: Db = DEFAULT_DB,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8321,
+) -> None:
+    """Show studies in the browser, live."""
+    from sweeper.cli.dashboard import serve_dashboard
+
+    serve_dashboard(db, host=host, port=port)
+
+
+@db_app.command("upgrade")
+def db_upgrade(db: Db = DEFAULT_DB) -> None:
+    """Bring the database to this release's schema."""
+    from sweeper.store.migrate import upgrade
+
+    before, after = upgrade(db)
+    typer.echo(f"schema {before or 'none'} -> {after}")

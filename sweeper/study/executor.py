@@ -1,0 +1,115 @@
+"""`Executor`: runs trials somewhere and carries what they yield to the launcher."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+from sweeper.core.clock import Clock, StopSignal
+from sweeper.core.records import PhaseSeconds, RunResult, RunStatus, TrialEvent
+from sweeper.trial.run import run_trial
+from sweeper.trial.spec import TrialSpec
+
+
+class RunEvent(NamedTuple):
+    """Something that a run yielded."""
+
+    run_id: int
+    event: TrialEvent
+
+
+class Executor(Protocol):
+    """Where trials run. Every submitted run ends in exactly one RunResult event."""
+
+    total_cores: int
+    """Cores that trials can be given altogether."""
+
+    def fits(self, spec: TrialSpec) -> bool:
+        """Whether the cores that `spec` asks for are free now."""
+        ...
+
+    def submit(self, run_id: int, spec: TrialSpec) -> None:
+        """Start a run; call only if it fits."""
+        ...
+
+    def events(self, timeout_seconds: float) -> list[RunEvent]:
+        """What has happened, in order within a run; waits up to `timeout_seconds` for the
+        first. A run whose process dies yields a RunResult with status LOST or OOM."""
+        ...
+
+    def stop(self) -> None:
+        """Ask every running trial to end at its next deadline check, as INTERRUPTED."""
+        ...
+
+    def close(self) -> None:
+        """End all runs and processes now; safe to call twice."""
+        ...
+
+
+class InlineExecutor:
+    """Runs one trial at a time in this process, advanced by `events`: for tests."""
+
+    total_cores = 1
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock
+        self._stop = StopSignal()
+        self._running: tuple[int, Iterator[TrialEvent]] | None = None
+
+    def fits(self, spec: TrialSpec) -> bool:
+        """See Executor."""
+        return self._running is None and spec.parallelism.cores <= self.total_cores
+
+    def submit(self, run_id: int, spec: TrialSpec) -> None:
+        """See Executor."""
+        self._running = run_id, run_trial(spec, clock=self._clock, stop=self._stop)
+
+    def events(self, timeout_seconds: float) -> list[RunEvent]:
+        """See Executor: the next event of the one run."""
+        del timeout_seconds
+        if self._running is None:
+            return []
+        run_id, trial = self._running
+        event = next(trial)
+        if isinstance(event, RunResult):
+            deque(trial, maxlen=0)  # let the generator clean up after itself
+            self._running = None
+        return [RunEvent(run_id, event)]
+
+    def stop(self) -> None:
+        """See Executor."""
+        self._stop.requested = True
+
+    def close(self) -> None:
+        """See Executor."""
+        if self._running is not None:
+            self._running[1].close()  # type: ignore[attr-defined]  # a generator
+            self._running = None
+
+
+def lost_result(status: RunStatus, reason: str) -> RunResult:
+    """The result of a run that could not report one itself."""
+    return RunResult(
+        status=status,
+        reason=reason,
+        setup_seconds=0.0,
+        elapsed_seconds=0.0,
+        overshoot_seconds=0.0,
+        env_steps=0,
+        episodes=0,
+        updates=0,
+        steps_per_second=None,
+        final_return=None,
+        final_return_stochastic=None,
+        training_return=None,
+        seconds_to_threshold=None,
+        return_area=None,
+        phases=PhaseSeconds(),
+        evaluate_seconds=0.0,
+        cpu_seconds=None,
+        core_seconds=0.0,
+        cpu_utilization=None,
+        peak_rss_bytes=None,
+        involuntary_switches=None,
+    )

@@ -1,0 +1,180 @@
+"""Trials on Ray: the only import of ray.
+
+A worker is an actor that runs one trial after another, so that torch is imported once and
+not once a trial. Its CPUs are Ray's bookkeeping; the trial itself leases and pins the real
+ones. Ray restarts and retries nothing: a lost run is a row with a reason, and trying again is
+the launcher's decision.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import ray
+from ray.exceptions import OutOfMemoryError, RayError
+
+from sweeper.core.clock import StopSignal
+from sweeper.core.errors import InputError
+from sweeper.core.records import RunResult, RunStatus, TrialEvent
+from sweeper.study.executor import RunEvent, lost_result
+from sweeper.trial.cores import usable_cores
+from sweeper.trial.run import run_trial
+from sweeper.trial.spec import TrialSpec
+
+SINGLE_THREADED = dict.fromkeys(
+    ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1"
+)
+"""Set before a worker's libraries load; a trial raises its own count to `torch_threads`."""
+
+
+class _TrialWorker:
+    """Runs trials on one thread while another takes the word to stop."""
+
+    def __init__(self) -> None:
+        self._stop = StopSignal()
+
+    def run(self, spec: TrialSpec) -> Iterator[TrialEvent]:
+        self._stop = StopSignal()
+        # Not `yield from`: Ray resumes a generator by sending it a value.
+        for event in run_trial(spec, stop=self._stop):
+            yield event  # noqa: UP028
+
+    def stop(self) -> None:
+        self._stop.requested = True
+
+
+_TRIAL_WORKER = ray.remote(max_restarts=0, max_task_retries=0, max_concurrency=2)(_TrialWorker)
+
+
+@dataclass(slots=True)
+class _Running:
+    run_id: int
+    cores: int
+    worker: Any
+    stream: Any
+    """ObjectRefGenerator of the trial's events."""
+
+
+class RayExecutor:
+    """Trials on the workers of a Ray cluster, or of a local Ray that starts here.
+
+    Raises InputError when the address cannot be joined.
+    """
+
+    def __init__(self, address: str = "local") -> None:
+        _connect(address)
+        sizes = [int(n["Resources"].get("CPU", 0)) for n in ray.nodes() if n["Alive"]]
+        self.total_cores, self.largest_node_cores = sum(sizes), max(sizes)
+        self._free_cores = self.total_cores
+        self._idle: dict[int, list[Any]] = defaultdict(list)
+        self._running: list[_Running] = []
+
+    def prestart(self, cores: int, workers: int) -> None:
+        """Begin to start workers of `cores` cores each, while the launcher does other things."""
+        for _ in range(min(workers, self._free_cores // cores)):
+            self._idle[cores].append(self._new_worker(cores))
+
+    def fits(self, spec: TrialSpec) -> bool:
+        """See Executor."""
+        cores = spec.parallelism.cores
+        idle = sum(size * len(workers) for size, workers in self._idle.items())
+        return cores <= self._free_cores + idle
+
+    def submit(self, run_id: int, spec: TrialSpec) -> None:
+        """See Executor."""
+        cores = spec.parallelism.cores
+        worker = self._idle[cores].pop() if self._idle[cores] else self._make_room(cores)
+        stream = worker.run.options(num_returns="streaming").remote(spec)
+        self._running.append(_Running(run_id, cores, worker, stream))
+
+    def events(self, timeout_seconds: float) -> list[RunEvent]:
+        """See Executor."""
+        if not self._running:
+            return []
+        by_stream = {running.stream: running for running in self._running}
+        ready, _ = ray.wait(
+            list(by_stream), num_returns=1, timeout=timeout_seconds, fetch_local=False
+        )
+        events: list[RunEvent] = []
+        while ready:
+            events.extend(self._next(by_stream[stream]) for stream in ready)
+            alive = [running.stream for running in self._running]
+            if not alive:
+                break
+            ready, _ = ray.wait(alive, num_returns=len(alive), timeout=0, fetch_local=False)
+        return events
+
+    def stop(self) -> None:
+        """See Executor."""
+        for running in self._running:
+            running.worker.stop.remote()
+
+    def close(self) -> None:
+        """See Executor."""
+        busy = [running.worker for running in self._running]
+        for worker in chain(busy, *self._idle.values()):
+            ray.kill(worker, no_restart=True)
+        self._running.clear()
+        self._idle.clear()
+        ray.shutdown()
+
+    def _next(self, running: _Running) -> RunEvent:
+        try:
+            event: TrialEvent = ray.get(next(running.stream))
+        except OutOfMemoryError as error:
+            return self._lost(running, RunStatus.OOM, error)
+        except RayError as error:
+            return self._lost(running, RunStatus.LOST, error)
+        except StopIteration:
+            return self._lost(running, RunStatus.LOST, RuntimeError("it ended without a result"))
+        if isinstance(event, RunResult):
+            self._running.remove(running)
+            self._idle[running.cores].append(running.worker)
+        return RunEvent(running.run_id, event)
+
+    def _lost(self, running: _Running, status: RunStatus, error: Exception) -> RunEvent:
+        self._running.remove(running)
+        ray.kill(running.worker, no_restart=True)
+        self._free_cores += running.cores
+        reason = f"the worker was lost: {type(error).__name__}: {str(error).splitlines()[0]}"
+        return RunEvent(running.run_id, lost_result(status, reason))
+
+    def _make_room(self, cores: int) -> Any:
+        """A new worker, ending idle ones of other sizes if their cores are needed."""
+        for size, workers in self._idle.items():
+            while self._free_cores < cores and workers:
+                ray.kill(workers.pop(), no_restart=True)
+                self._free_cores += size
+        return self._new_worker(cores)
+
+    def _new_worker(self, cores: int) -> Any:
+        self._free_cores -= cores
+        return _TRIAL_WORKER.options(num_cpus=cores).remote()
+
+
+def _connect(address: str) -> None:
+    """Join the cluster at `address`; `auto` joins one if there is one, else starts a local."""
+    # Both are read by Ray's own processes: no metrics agent on a laptop, no usage report.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    common: dict[str, Any] = {
+        "logging_level": logging.ERROR,
+        "log_to_driver": False,
+        "runtime_env": {"env_vars": SINGLE_THREADED},
+        "namespace": f"sweeper-{os.getpid()}-{time.time_ns()}",
+    }
+    if address != "local":
+        try:
+            ray.init(address=address, **common)
+            return
+        except ConnectionError as error:
+            if address != "auto":
+                raise InputError(f"ray: no cluster answers at {address!r}: {error}") from error
+    ray.init(address="local", num_cpus=len(usable_cores()), include_dashboard=False, **common)
