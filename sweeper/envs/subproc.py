@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, Pipe
 from typing import Any, NoReturn
 
@@ -41,6 +41,10 @@ from sweeper.envs.worker import WorkerSpaces, WorkerTask
 
 WATCH_SECONDS = 0.1
 """While waiting longer than this, look whether the worker has died or complained."""
+
+CLOSE_SECONDS = 5.0
+TERMINATE_SECONDS = 1.0
+"""How long workers may take to close their environments, and to heed SIGTERM."""
 
 
 class SubprocVecEnv:
@@ -88,6 +92,9 @@ class SubprocVecEnv:
         self._connections: list[Connection] = []
         self._control: Control | None = None
         self._arrays: GroupedArrays | None = None
+        # For each group: command words with their wake-ups, and whom to wait for.
+        self._calls: list[list[tuple[memoryview, Callable[[], None]]]] = []
+        self._waits: list[list[tuple[int, Callable[[float], bool]]]] = []
         self._memory_fd = os.memfd_create("sweeper-envs")
         lifeline, self._lifeline = os.pipe()
         try:
@@ -148,7 +155,7 @@ class SubprocVecEnv:
         return step
 
     def close(self) -> None:
-        """End every process: asked, then after 5 s terminated, after 1 s more killed.
+        """End every process: asked, after CLOSE_SECONDS terminated, in the end killed.
 
         An environment that raises in its own close is a RuntimeWarning. Safe to call twice.
         """
@@ -160,21 +167,17 @@ class SubprocVecEnv:
                 wake.post()
         complaints = []
         try:
-            patience = 5.0 if self._control is not None else 0.0
-            for number, seconds in (
-                (None, patience),
-                (signal.SIGTERM, 1.0),
-                (signal.SIGKILL, 60.0),
-            ):
-                deadline = time.monotonic() + seconds
-                for worker in workers:
-                    if number is not None:
-                        worker.signal(number)
-                for worker in workers:
-                    worker.join(deadline - time.monotonic())
-        finally:
-            self._control = self._arrays = None
+            if self._control is not None:
+                _join(workers, CLOSE_SECONDS)
             for worker in workers:
+                worker.signal(signal.SIGTERM)
+            _join(workers, TERMINATE_SECONDS)
+        finally:  # whatever interrupts the patience above
+            # Views of the shared memory keep it, and a descriptor, alive.
+            self._control = self._arrays = None
+            self._calls, self._waits = [], []
+            for worker in workers:
+                worker.signal(signal.SIGKILL)
                 worker.exit_code()
             for connection in connections:
                 complaints += _complaints(connection)
@@ -203,23 +206,20 @@ class SubprocVecEnv:
     def _tell(self, number: int, message: object) -> None:
         try:
             self._connections[number].send(message)
-        except OSError:  # it has died; a moment of patience for what it had to say
-            self._raise_if_failed(number, patience=1.0)
+        except OSError:  # it has died, perhaps after saying why
+            self._hear(number, 1.0)
             raise
 
     def _made_spaces(self, deadline: float, setup_timeout: float) -> WorkerSpaces:
         """Wait until every worker has made its environments; their common spaces."""
         found: list[WorkerSpaces] = []
         for number, rows in enumerate(self._rows):
-            connection = self._connections[number]
-            while not connection.poll(min(WATCH_SECONDS, max(0.0, deadline - time.monotonic()))):
-                self._raise_if_failed(number)
+            while (message := self._hear(number, WATCH_SECONDS)) is None:
                 if time.monotonic() > deadline:
                     raise EnvTimeoutError(
                         f"environments {rows.start} to {rows.stop - 1} were not made "
                         f"within setup_timeout = {setup_timeout:g} s"
                     )
-            message = self._receive(number)
             assert isinstance(message, WorkerSpaces)
             found.append(message)
             check_same_spaces(message, found[0], index=rows.start, first_index=0)
@@ -243,9 +243,6 @@ class SubprocVecEnv:
         control, self._arrays = lay_out(Carver(mmap.mmap(self._memory_fd, size.nbytes)))
         control.initialize()
         self._control = control
-        # For each group: the command words to set with their wake-ups, and whom to wait for.
-        self._calls = []
-        self._waits = []
         for group, rows in enumerate(self.groups):
             serving = [
                 number
@@ -277,7 +274,7 @@ class SubprocVecEnv:
         deadline = time.monotonic() + self._step_timeout - WATCH_SECONDS
         try:
             while not done(WATCH_SECONDS):
-                self._raise_if_failed(number)
+                self._hear(number, 0.0)
                 if time.monotonic() > deadline:
                     raise EnvTimeoutError(
                         f"{self._at_work(number)} took longer than "
@@ -291,23 +288,27 @@ class SubprocVecEnv:
             self.close()
             raise
 
-    def _raise_if_failed(self, number: int, patience: float = 0.0) -> None:
-        """Raise what a worker reports, or EnvLostError if it ended without a word."""
-        worker = self._workers[number]
-        ended = worker.join(patience)
-        if self._connections[number].poll(0):
-            self._receive(number)
-        elif ended:
-            self._raise_lost(number)
-
-    def _receive(self, number: int) -> object:
-        """A worker's message; raises it if it is an error."""
+    def _hear(self, number: int, seconds: float) -> object | None:
+        """What a worker says within `seconds`; raises it if it is an error, and EnvLostError
+        if the worker ends without a word."""
+        connection, worker = self._connections[number], self._workers[number]
+        # Before the connection, whose end a process forked by an environment may hold open.
+        ended = worker.join(0)
+        if not connection.poll(seconds):
+            if ended:
+                self._raise_lost(number)
+            return None
         try:
-            message = self._connections[number].recv()
+            message: object = connection.recv()
         except (EOFError, OSError):
             self._raise_lost(number)
         if isinstance(message, SweeperError):
-            raise message
+            try:
+                raise message
+            finally:
+                # Or it holds its traceback, that this frame, and that the error: a cycle,
+                # which keeps the shared memory until it is collected.
+                del message
         return message
 
     def _raise_lost(self, number: int) -> NoReturn:
@@ -329,6 +330,12 @@ class SubprocVecEnv:
             return f"one of environments {rows.start} to {rows.stop - 1}"
         index = self._control.cursors[number]
         return f"environment {index} (seed {self._seeds[index]})"
+
+
+def _join(workers: list[WorkerProcess], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    for worker in workers:
+        worker.join(deadline - time.monotonic())
 
 
 def _pickled(env_fns: Sequence[EnvFn]) -> bytes:

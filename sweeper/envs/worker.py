@@ -64,6 +64,7 @@ def run(connection_fd: int, memory_fd: int, lifeline_fd: int) -> None:
         die_with_owner(lifeline_fd)
         # Ctrl-C reaches the whole foreground group; what to do about it is the owner's choice.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         # The owner's stdout may be a stream of records. What environments print goes to stderr.
         os.dup2(2, 1)
         sys.stdout = sys.stderr
@@ -84,6 +85,7 @@ def die_with_owner(lifeline_fd: int) -> None:
     in C code that holds the interpreter lock. SIGIO needs neither: its default is to end.
     """
     signal.signal(signal.SIGIO, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the thread that started us may block it
     # Opened anew, because the signal's addressee belongs to the open file, which workers share.
     mine = os.open(f"/proc/self/fd/{lifeline_fd}", os.O_RDONLY | os.O_NONBLOCK)
     os.close(lifeline_fd)

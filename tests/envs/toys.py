@@ -1,5 +1,6 @@
 """Small environments, importable by workers, each for one behaviour."""
 
+import ctypes
 import os
 import signal
 import time
@@ -114,12 +115,12 @@ class Faulty(gymnasium.Env):
         if self.fault == "hang":
             while True:
                 time.sleep(3600)
+        if self.fault == "hang in C":
+            ctypes.PyDLL(None).sleep(3600)  # without letting go of the interpreter lock
         if self.fault == "exit":
             os._exit(7)
         if self.fault == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
-        if self.fault == "shape":
-            self.observation_space = spaces.Box(0, 1, (5,))
         if self.fault == "sys.exit":
             raise SystemExit(3)
 
@@ -187,3 +188,11 @@ def text():
 def unbounded():
     """Acts without bounds."""
     return Sampler(BOX, spaces.Box(-np.inf, np.inf, (2,)))
+
+
+def drive(results):
+    """Use a SubprocVecEnv where a daemonic process or a Ray worker would."""
+    from sweeper.envs.subproc import SubprocVecEnv
+
+    with SubprocVecEnv([Sampler] * 3, envs_per_worker=2, seed=4) as env:
+        results.put(env.reset())
