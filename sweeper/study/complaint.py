@@ -103,9 +103,9 @@ def _message(
             return f"is missing; it is one of {', '.join(kinds_at(model, data, path[:-1]))}"
         case "union_tag_invalid":
             expected = _words(context["expected_tags"])
-            meant = nearest(str(context["tag"]), expected.removeprefix("one of ").split(", "))
-            hint = f"; did you mean {meant}?" if meant else ""
-            return f"must be {expected}, got {shown(context['tag'])}{hint}"
+            return (
+                f"must be {expected}, got {shown(context['tag'])}{_hint(context['tag'], expected)}"
+            )
         case "too_short" | "too_long":
             bound = "at least" if first["type"] == "too_short" else "at most"
             number = (
@@ -115,13 +115,22 @@ def _message(
     allowed = dict.fromkeys(filter(None, map(_allowed, items)))
     if not allowed:
         return f"is not valid: {first['msg']}, got {shown(first['input'])}"
-    return f"must be {' or '.join(allowed)}, got {shown(first['input'])}"
+    expected = " or ".join(allowed)
+    return f"must be {expected}, got {shown(first['input'])}{_hint(first['input'], expected)}"
 
 
 def _allowed(item: ErrorDetails) -> str | None:
     if item["type"] in _RANGES:
         return _RANGES[item["type"]](item["ctx"])
     return _KINDS.get(item["type"])
+
+
+def _hint(given: object, expected: str) -> str:
+    """The nearest of the words in `expected`, for a text that was probably one of them."""
+    if not isinstance(given, str) or not expected.startswith("one of "):
+        return ""
+    meant = nearest(given, expected.removeprefix("one of ").split(", "))
+    return f"; did you mean {meant}?" if meant else ""
 
 
 def _unknown_key(key: str, cls: Any) -> str:

@@ -47,7 +47,7 @@ class Document:
                 break
             at = at.rpartition(".")[0]
         shown = path.removeprefix("trial.")
-        return SpecError(f"{place}: {shown}{'' if message.startswith(':') else ' '}{message}")
+        return _error(f"{place}: {shown}{'' if message.startswith(':') else ' '}{message}")
 
     def override(self, assignment: str) -> Document:
         """This document with `path=value` set, the value read as YAML.
@@ -58,11 +58,11 @@ class Document:
         path, equals, value_text = assignment.partition("=")
         path = path.strip()
         if not equals or not all(path.split(".")):
-            raise SpecError(f"{place}: must be path=value, for example parallelism.n_envs=4")
+            raise _error(f"{place}: must be path=value, for example parallelism.n_envs=4")
         try:
             value, _ = parse(value_text)
         except ParseError as error:
-            raise SpecError(f"{place}: the value {error}") from None
+            raise _error(f"{place}: the value {error}") from None
         data = copy.deepcopy(dict(self.data))
         _assign(data, path, value, place)
         kept = {
@@ -79,23 +79,23 @@ def read_document(path: str | Path) -> Document:
     try:
         text = Path(path).read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
-        raise SpecError(f"{name}: there is no such file") from None
+        raise _error(f"{name}: there is no such file") from None
     except IsADirectoryError:
-        raise SpecError(f"{name}: is a directory; name a study file in it") from None
+        raise _error(f"{name}: is a directory; name a study file in it") from None
     except UnicodeDecodeError:
-        raise SpecError(f"{name}: is not UTF-8 text") from None
+        raise _error(f"{name}: is not UTF-8 text") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = getattr(error, "strerror", None) or error
-        raise SpecError(f"{name}: cannot be read: {reason}") from None
+        raise _error(f"{name}: cannot be read: {reason}") from None
     try:
         data, lines = parse(text)
     except ParseError as error:
         where = name if error.line is None else f"{name}:{error.line}"
-        raise SpecError(f"{where}: {error}") from None
+        raise _error(f"{where}: {error}") from None
     if data is None:
-        raise SpecError(f"{name}: is empty; a study has at least `study`, `stop` and `trial`")
+        raise _error(f"{name}: is empty; a study has at least `study`, `stop` and `trial`")
     if not isinstance(data, dict):
-        raise SpecError(f"{name}:1: must be a mapping of keys, not a list or a single value")
+        raise _error(f"{name}:1: must be a mapping of keys, not a list or a single value")
     places = {key: f"{name}:{line}" for key, line in lines.items()}
     return Document(name, text, data, places)
 
@@ -125,13 +125,13 @@ def _assign(data: dict[str, Any], path: str, value: Any, place: str) -> None:
         head, tail = _split(here, rest)
         if isinstance(here, list):
             if not head.isdecimal() or int(head) >= len(here):
-                raise SpecError(f"{place}: the list has no item {head}; it has {len(here)}")
+                raise _error(f"{place}: the list has no item {head}; it has {len(here)}")
             key: Any = int(head)
         elif isinstance(here, dict):
             key = head
         else:
             before = path[: len(path) - len(rest) - 1]
-            raise SpecError(f"{place}: {before} is a single value and has no key {head}")
+            raise _error(f"{place}: {before} is a single value and has no key {head}")
         if not tail:
             here[key] = value
             return
@@ -151,3 +151,8 @@ def _split(here: Any, rest: str) -> tuple[str, str]:
             return rest, ""
     head, _, tail = rest.partition(".")
     return head, tail
+
+
+def _error(line: str) -> SpecError:
+    """One line whatever the file put into it: what cannot be printed is escaped."""
+    return SpecError("".join(c if c.isprintable() else ascii(c)[1:-1] for c in line))

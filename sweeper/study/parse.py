@@ -136,7 +136,7 @@ class _Builder:
 
 
 def _scalar(event: Any) -> str | int | float | bool | None:
-    text = str(event.value)
+    text = _paired(event)
     if not event.implicit[0]:  # quoted, or a block: text whatever it looks like
         return text
     if text in _WORDS:
@@ -153,6 +153,15 @@ def _scalar(event: Any) -> str | int | float | bool | None:
     elif not _NOT_FINITE.fullmatch(text):
         return text
     raise ParseError(f"holds {text[:20]}, which is not a finite number", _line(event))
+
+
+def _paired(event: Any) -> str:
+    """The text with surrogate pairs joined, as JSON escapes write characters beyond 16 bits."""
+    text = str(event.value)
+    try:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        raise ParseError("holds half a character, a lone surrogate", _line(event)) from None
 
 
 def _line(event: Any) -> int:

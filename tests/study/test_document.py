@@ -91,6 +91,7 @@ def test_a_name_that_no_file_can_have() -> None:
         ("a: 1e999\n", "x.yaml:1: holds 1e999, which is not a finite number"),
         ("a: 99999999999999999999\n", "x.yaml:1: holds a whole number beyond 64 bits"),
         ("a: " + "[" * 60 + "]" * 60, "x.yaml:1: is nested deeper than 24 levels"),
+        ('a: "\\ud800"\n', "x.yaml:1: holds half a character, a lone surrogate"),
         ("a: \x00\n", "x.yaml: is not YAML: "),
     ],
 )
@@ -121,6 +122,10 @@ def test_scalars_are_those_of_yaml_1_2() -> None:
         *[1, -2, 16, 15, 10, 3e-4, 1.5, 0.5, True, None, None],
         *["true", "on", "yes", "1_000", "12:30", "2026-01-01"],
     ]
+
+
+def test_escaped_surrogate_pairs_are_one_character() -> None:
+    assert parse(r'"\ud83d\ude00"')[0] == "\N{GRINNING FACE}"
 
 
 def test_lines_are_those_of_the_keys() -> None:
