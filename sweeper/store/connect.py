@@ -23,6 +23,9 @@ from sweeper.store.schema import REVISION
 
 BUSY_SECONDS = 30
 """How long to wait for another process's write, and for a slow read on PostgreSQL."""
+CONNECT_SECONDS = 10
+"""How long to wait for a PostgreSQL server that does not answer."""
+_LONGEST_VALUE_BYTES = 64 * 2**20
 
 _NETWORK_FILE_SYSTEM = re.compile(
     r"(fuse\.)?(afs|beegfs|ceph|cifs|glusterfs|gpfs|lustre|nfs4?|smb3|smbfs|sshfs)"
@@ -48,7 +51,7 @@ def open_writer(url: str) -> Engine:
     """
     parsed = parse_url(url)
     if parsed.drivername != "sqlite":
-        return _engine(parsed, connect_args={"options": "-c TimeZone=UTC"})
+        return _postgresql(parsed, options="-c TimeZone=UTC")
     path = _sqlite_path(parsed)
     if kind := network_file_system(path, Path("/proc/self/mounts")):
         raise DatabaseError(
@@ -68,10 +71,9 @@ def open_read_only(url: str) -> Engine:
     """
     parsed = parse_url(url)
     if parsed.drivername != "sqlite":
-        timeout = f"-c statement_timeout={BUSY_SECONDS * 1000}"
-        return _engine(
+        return _postgresql(
             parsed,
-            connect_args={"options": f"-c TimeZone=UTC {timeout}"},
+            options=f"-c TimeZone=UTC -c statement_timeout={BUSY_SECONDS * 1000}",
             isolation_level="REPEATABLE READ",
             execution_options={"postgresql_readonly": True},
         )
@@ -174,6 +176,15 @@ def one_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
+def _postgresql(url: URL, *, options: str, **engine_options: Any) -> Engine:
+    return _engine(
+        url,
+        connect_args={"options": options, "connect_timeout": CONNECT_SECONDS},
+        pool_pre_ping=True,  # a server that was restarted is found again
+        **engine_options,
+    )
+
+
 def _engine(url: URL, **options: Any) -> Engine:
     try:
         engine = create_engine(url, **options)
@@ -186,6 +197,8 @@ def _engine(url: URL, **options: Any) -> Engine:
     def explain(context: ExceptionContext) -> None:
         """Turn what befalls a database into one line; mistakes in our SQL stay what they are."""
         error = context.sqlalchemy_exception
+        if context.is_pre_ping:  # a stale connection, which the pool is about to replace
+            return
         if isinstance(error, DBAPIError) and not isinstance(
             error, IntegrityError | ProgrammingError
         ):
@@ -230,6 +243,8 @@ def _prepare_sqlite_writer(connection: sqlite3.Connection, _record: object) -> N
 def _prepare_sqlite_reader(connection: sqlite3.Connection, _record: object) -> None:
     connection.isolation_level = None
     connection.execute("PRAGMA query_only = ON")
+    # A query of one line (zeroblob, printf) could otherwise take gigabytes of memory.
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE_BYTES)
 
 
 def _begin_immediate(connection: Connection) -> None:

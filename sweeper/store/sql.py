@@ -94,7 +94,9 @@ def _confined_sqlite(connection: Connection, timeout_seconds: float) -> Iterator
 @contextmanager
 def _confined_postgresql(connection: Connection, timeout_seconds: float) -> Iterator[None]:
     """The transaction is read-only already; here it also gets its time limit."""
-    connection.exec_driver_sql(f"SET LOCAL statement_timeout = {int(timeout_seconds * 1000)}")
+    connection.exec_driver_sql(
+        f"SET LOCAL statement_timeout = {max(1, int(timeout_seconds * 1000))}"
+    )
     yield
 
 

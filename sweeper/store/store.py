@@ -6,7 +6,6 @@ a launcher may say twice (a measurement, an episode, the end of a run) is writte
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,15 +32,19 @@ from sweeper import __version__
 from sweeper.core.clock import BudgetSpec, utc_now
 from sweeper.core.errors import InputError
 from sweeper.core.records import Evaluation, HostRecord, Measurement, RunResult, RunStatus
-from sweeper.rl.spec import PPOSpec
 from sweeper.store import lease
 from sweeper.store import schema as t
 from sweeper.store.connect import open_writer, require_current, schema_revision
 from sweeper.store.downsample import Point, thin
+from sweeper.store.flatten import (
+    budget_columns,
+    configuration_columns,
+    outcome_columns,
+    param_columns,
+)
 from sweeper.store.migrate import lock_for_writing, migrate
+from sweeper.store.queries import ParamValue
 from sweeper.trial.spec import TrialSpec
-
-ParamValue = float | int | str | bool | None
 
 _UNFINISHED = (RunStatus.QUEUED.value, RunStatus.RUNNING.value)
 
@@ -172,7 +175,7 @@ class Store:
                     env=env,
                     objectives=json.dumps(dict(objectives)),
                     constraints=json.dumps({k: dict(v) for k, v in constraints.items()}),
-                    **_budget(budget),
+                    **budget_columns(budget),
                 )
             connection.execute(
                 update(t.studies)
@@ -213,13 +216,13 @@ class Store:
                 sampler=sampler,
                 asked_at=self._now(),
                 status=RunStatus.QUEUED.value,
-                **_budget(config.budget),
-                **_configuration(config),
+                **budget_columns(config.budget),
+                **configuration_columns(config),
             )
             _insert_all(
                 connection,
                 t.trial_params,
-                [{"trial_id": trial_id, "path": p, **_param(v)} for p, v in params.items()],
+                [{"trial_id": trial_id, "path": p, **param_columns(v)} for p, v in params.items()],
             )
             _touch(connection, ref.study_id)
         return TrialRef(trial_id, number)
@@ -252,7 +255,7 @@ class Store:
                 host_id=None if host is None else _host_id(connection, host),
                 status=RunStatus.RUNNING.value,
                 started_at=self._now(),
-                **_budget(budget),
+                **budget_columns(budget),
             )
             _follow_runs(connection, t.trials.c.trial_id == trial_id)
             _touch_of_run(connection, run_id)
@@ -311,7 +314,7 @@ class Store:
             raise ValueError(f"run {run_id} cannot end as {result.status}")
         late = () if result.status is RunStatus.LOST else (RunStatus.LOST.value,)
         with self._transaction() as connection:
-            values = _outcome(result) | {
+            values = outcome_columns(result) | {
                 "ended_at": self._now(),
                 "bottleneck": bottleneck,
                 "advice": advice,
@@ -488,61 +491,3 @@ def _touch_of_run(connection: Connection, run_id: int) -> None:
         .where(t.runs.c.run_id == run_id)
     )
     _touch(connection, study_id.scalar_subquery())
-
-
-def _budget(budget: BudgetSpec) -> dict[str, Any]:
-    return {"budget_seconds": budget.seconds, "budget_env_steps": budget.env_steps}
-
-
-def _configuration(config: TrialSpec) -> dict[str, Any]:
-    """The columns of `trials` that spell out a configuration."""
-    text = config.model_dump_json()
-    algorithm, parallelism = config.algorithm, config.parallelism
-    ppo = algorithm if isinstance(algorithm, PPOSpec) else None
-    return {
-        "config_json": text,
-        "config_sha256": hashlib.sha256(text.encode()).hexdigest(),
-        "algorithm": algorithm.kind,
-        "optimizer": algorithm.optimizer.kind,
-        "schedule": algorithm.optimizer.schedule.kind,
-        "learning_rate": algorithm.optimizer.learning_rate,
-        "vec_env": parallelism.vec_env,
-        "n_envs": parallelism.n_envs,
-        "envs_per_worker": parallelism.resolved_envs_per_worker,
-        "n_workers": parallelism.n_workers,
-        "cores": parallelism.cores,
-        "torch_threads": parallelism.torch_threads,
-        "n_steps": algorithm.n_steps,
-        "n_minibatches": 1 if ppo is None else ppo.n_minibatches,
-        "n_epochs": 1 if ppo is None else ppo.n_epochs,
-        "batch_size": config.batch_size,
-        "minibatch_size": config.minibatch_size,
-        "gamma": algorithm.gamma,
-        "gae_lambda": algorithm.gae_lambda,
-        "clip_range": None if ppo is None else ppo.clip_range,
-        "entropy_coef": algorithm.entropy_coef,
-    }
-
-
-def _param(value: ParamValue) -> dict[str, Any]:
-    """A value as a row of trial_params; `queries` reads it back with its type."""
-    if value is None or isinstance(value, str):
-        return {"value_number": None, "value_text": value}
-    return {"value_number": float(value), "value_text": json.dumps(value)}
-
-
-def _outcome(result: RunResult) -> dict[str, Any]:
-    """The columns of `runs` that say how it ended."""
-    values = {name: value for name, value in asdict(result).items() if name in t.runs.c}
-    phases = result.phases
-    return values | {
-        "status": result.status.value,
-        "rollout_seconds": phases.rollout,
-        "inference_seconds": phases.inference,
-        "env_wait_seconds": phases.env_wait,
-        "update_seconds": phases.update,
-        "optimizer_seconds": phases.optimizer,
-        "normalize_seconds": phases.normalize,
-        "other_seconds": phases.other,
-        "leased_cores": ",".join(map(str, result.leased_cores)) or None,
-    }

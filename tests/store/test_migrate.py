@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
@@ -9,7 +11,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, text
 
 from sweeper.core.errors import DatabaseError
-from sweeper.store import schema, views
+from sweeper.store import migrations, schema, views
 from sweeper.store.connect import open_writer
 from sweeper.store.migrate import upgrade
 from sweeper.store.queries import open_reader
@@ -43,7 +45,7 @@ def test_the_migrations_make_exactly_the_tables_of_the_schema(url, engine):
 
 
 def test_the_migrations_end_where_this_release_is():
-    scripts = ScriptDirectory("sweeper/store/migrations")
+    scripts = ScriptDirectory(Path(migrations.__file__).parent)
     assert scripts.get_current_head() == schema.REVISION
 
 

@@ -90,6 +90,11 @@ def test_sqlite_loads_no_extension(sqlite_reader):
         answer(sqlite_reader, "SELECT load_extension('/tmp/x.so')")
 
 
+def test_sqlite_makes_no_value_that_fills_the_memory(sqlite_reader):
+    with pytest.raises(InputError, match="too big"):
+        answer(sqlite_reader, "SELECT zeroblob(1000000000)")
+
+
 @pytest.mark.system
 @pytest.mark.parametrize(
     "sql",

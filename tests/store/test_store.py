@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from sqlalchemy import create_engine, text
 from sqlalchemy.exc import IntegrityError
 
 from sweeper.core.records import RunResult, RunStatus
 from sweeper.store import queries
-from sweeper.store.store import StudyChangedError
+from sweeper.store.store import Store, StudyChangedError
 from sweeper.trial.spec import TrialSpec
 
 
@@ -277,3 +279,44 @@ def test_a_failed_write_leaves_nothing_behind(store, reader, example):
         store.finish_run(run_id, example.result(), feasible=True, evaluations=broken)
     assert queries.trial(reader, ref.study_id, 1).status == "RUNNING"
     assert queries.change_token(reader, ref.study_id) == before
+
+
+def test_writers_of_two_processes_number_trials_without_gaps_or_repeats(
+    store, reader, example, url
+):
+    ref = example.study(store)
+
+    def add(_: int) -> list[int]:
+        with Store.open(url) as another:
+            return [example.trial(another, ref).number for _ in range(10)]
+
+    with ThreadPoolExecutor(4) as pool:
+        numbers = [number for added in pool.map(add, range(4)) for number in added]
+    assert sorted(numbers) == list(range(1, 41))
+
+
+def test_two_writers_may_make_a_database_at_once(url, tmp_path, example):
+    (tmp_path / "a folder").mkdir()
+
+    def make(_: int) -> int:
+        with Store.open(url) as store:
+            return example.study(store).study_id
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(make, range(4))) == [1] * 4
+
+
+@pytest.mark.system
+def test_a_restarted_server_is_found_again(postgres_url, example):
+    with Store.open(postgres_url) as store:
+        ref = example.study(store)
+        killer = create_engine(postgres_url)
+        with killer.connect() as connection:
+            connection.execute(
+                text(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE pid <> pg_backend_pid() AND datname = current_database()"
+                )
+            )
+        killer.dispose()
+        assert example.trial(store, ref).number == 1

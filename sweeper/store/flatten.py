@@ -1,0 +1,74 @@
+"""Records and specs as the columns of a row. Pure; `store` writes them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from typing import Any
+
+from sweeper.core.clock import BudgetSpec
+from sweeper.core.records import RunResult
+from sweeper.rl.spec import PPOSpec
+from sweeper.store.queries import ParamValue
+from sweeper.store.schema import runs
+from sweeper.trial.spec import TrialSpec
+
+
+def budget_columns(budget: BudgetSpec) -> dict[str, Any]:
+    """The two columns of which one is set."""
+    return {"budget_seconds": budget.seconds, "budget_env_steps": budget.env_steps}
+
+
+def configuration_columns(config: TrialSpec) -> dict[str, Any]:
+    """The columns of `trials` that spell out a configuration."""
+    text = config.model_dump_json()
+    algorithm, parallelism = config.algorithm, config.parallelism
+    ppo = algorithm if isinstance(algorithm, PPOSpec) else None
+    return {
+        "config_json": text,
+        "config_sha256": hashlib.sha256(text.encode()).hexdigest(),
+        "algorithm": algorithm.kind,
+        "optimizer": algorithm.optimizer.kind,
+        "schedule": algorithm.optimizer.schedule.kind,
+        "learning_rate": algorithm.optimizer.learning_rate,
+        "vec_env": parallelism.vec_env,
+        "n_envs": parallelism.n_envs,
+        "envs_per_worker": parallelism.resolved_envs_per_worker,
+        "n_workers": parallelism.n_workers,
+        "cores": parallelism.cores,
+        "torch_threads": parallelism.torch_threads,
+        "n_steps": algorithm.n_steps,
+        "n_minibatches": 1 if ppo is None else ppo.n_minibatches,
+        "n_epochs": 1 if ppo is None else ppo.n_epochs,
+        "batch_size": config.batch_size,
+        "minibatch_size": config.minibatch_size,
+        "gamma": algorithm.gamma,
+        "gae_lambda": algorithm.gae_lambda,
+        "clip_range": None if ppo is None else ppo.clip_range,
+        "entropy_coef": algorithm.entropy_coef,
+    }
+
+
+def param_columns(value: ParamValue) -> dict[str, Any]:
+    """A value as a row of trial_params; `queries` reads it back with its type."""
+    if value is None or isinstance(value, str):
+        return {"value_number": None, "value_text": value}
+    return {"value_number": float(value), "value_text": json.dumps(value)}
+
+
+def outcome_columns(result: RunResult) -> dict[str, Any]:
+    """The columns of `runs` that say how it ended."""
+    values = {name: value for name, value in asdict(result).items() if name in runs.c}
+    phases = result.phases
+    return values | {
+        "status": result.status.value,
+        "rollout_seconds": phases.rollout,
+        "inference_seconds": phases.inference,
+        "env_wait_seconds": phases.env_wait,
+        "update_seconds": phases.update,
+        "optimizer_seconds": phases.optimizer,
+        "normalize_seconds": phases.normalize,
+        "other_seconds": phases.other,
+        "leased_cores": ",".join(map(str, result.leased_cores)) or None,
+    }
