@@ -66,6 +66,8 @@ def curve_figure(
                 "text": "deadline",
                 "font": {"size": 11, "color": palette.muted},
                 "xanchor": "right",
+                "y": 0,
+                "yanchor": "bottom",
             },
         )
     figure.update_xaxes(
@@ -73,6 +75,8 @@ def curve_figure(
     )
     figure.update_yaxes(title_text="training return (mean of 100 episodes)")
     figure.update_layout(hovermode="x unified", uirevision=x)
+    if len(curves) <= 1:
+        figure.update_layout(margin={"t": 16})  # no legend stands there
     if not curves:
         say(figure, "No episode has ended yet.", theme)
     return figure

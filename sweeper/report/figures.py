@@ -220,7 +220,7 @@ def _make_gutter(figure: go.Figure, n: int, theme: Theme) -> None:
     figure.update_layout(
         yaxis={"domain": [0, 0.9]},
         # Side by side at a fixed distance, closer when there are many.
-        xaxis2=hidden | {"anchor": "y2", "domain": [0.1, 1], "range": [-1, max(n, 40)]},
+        xaxis2=hidden | {"anchor": "y2", "range": [-0.5, max(n, 24)]},
         yaxis2=hidden | {"anchor": "x2", "domain": [0.93, 1], "range": [-1, 1]},
     )
     figure.add_annotation(
@@ -229,7 +229,8 @@ def _make_gutter(figure: go.Figure, n: int, theme: Theme) -> None:
         yref="y2",
         x=0,
         y=0,
-        xanchor="left",
+        xanchor="right",
+        xshift=-6,
         showarrow=False,
         font={"size": 11, "color": PALETTES[theme].muted},
     )

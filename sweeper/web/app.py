@@ -97,7 +97,8 @@ def _input_error(request: Request, error: Exception) -> Response:
 def _validation_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    return _say(request, 422, f"{first['loc'][-1]}: {first['msg'].removeprefix('Value error, ')}")
+    name = first["loc"][1] if len(first["loc"]) > 1 else first["loc"][0]
+    return _say(request, 422, f"{name}: {first['msg'].removeprefix('Value error, ')}")
 
 
 def _say(request: Request, status: int, words: str) -> Response:

@@ -60,6 +60,8 @@ class StudyPage:
     """The trial that the headline is about: the quickest to an equal return, else the front's
     best of the first objective."""
     best_summary: str
+    best_command: str
+    """What reproduces it; empty without one."""
     front: tuple[int, ...]
     """Numbers of the trials on the front of the study's objectives."""
     progress: Progress
@@ -141,6 +143,7 @@ def study_page(
         speed_up=quickest[1] if quickest else None,
         best=best,
         best_summary=configuration_summary(best) if best else "",
+        best_command=reproducing_command(study, best) if best else "",
         front=tuple(trial.number for trial in best_first),
         progress=progress(study, trials, now=now),
         table=table,
@@ -158,7 +161,6 @@ def trial_page(engine: Engine, study: StudyRow, trial: TrialRow, *, front: bool)
         for m in shown
         if (value := value_of(trial, m)) is not None
     ]
-    file = f"trial-{trial.number}.yaml"
     return TrialPage(
         study=study,
         trial=trial,
@@ -172,12 +174,16 @@ def trial_page(engine: Engine, study: StudyRow, trial: TrialRow, *, front: bool)
             for summary in evaluation_summaries(run, queries.evaluations(engine, run.run_id))
         ),
         config_yaml=trial_yaml(study, trial),
-        command=(
-            f"sweeper export {shlex.quote(study.name)} --trial {trial.number} > {file}"
-            f" && sweeper run {file}"
-        ),
+        command=reproducing_command(study, trial),
         change_token=queries.change_token(engine, study.study_id),
     )
+
+
+def reproducing_command(study: StudyRow, trial: TrialRow) -> str:
+    """The shell's words for training the trial again."""
+    file = f"trial-{trial.number}.yaml"
+    export = f"sweeper export {shlex.quote(study.name)} --trial {trial.number}"
+    return f"{export} > {file} && sweeper run {file}"
 
 
 def progress(study: StudyRow, trials: Sequence[TrialRow], *, now: datetime) -> Progress:

@@ -169,42 +169,34 @@ def curve(final_return: float, speed: float, learning_seconds: float) -> list[Me
     ]
 
 
-@pytest.fixture
-def recorder(tmp_path) -> Iterator[Recorder]:
-    url = f"sqlite:///{tmp_path / 'sweeper.db'}"
+@contextmanager
+def recording(url: str) -> Iterator[Recorder]:
     recorder: Recorder
     with Store.open(url, now=lambda: recorder.now) as store:
         recorder = Recorder(url, store)
         yield recorder
 
 
-@pytest.fixture
-def fill() -> Callable[..., StudyRef]:
+def fill_study(recorder: Recorder, name: str = "cartpole") -> StudyRef:
     """A study with a trial of every kind, the baseline first."""
-
-    def make(recorder: Recorder, name: str = "cartpole") -> StudyRef:
-        ref = recorder.study(name)
-        recorder.trial(ref, 300.0, 9_000.0, n_envs=1, origin="baseline", learning_seconds=10.0)
-        recorder.trial(ref, 500.0, 12_000.0, n_envs=4, learning_seconds=2.0)
-        recorder.trial(ref, 350.0, 24_000.0, n_envs=16, learning_seconds=1.0)
-        recorder.trial(ref, 200.0, 11_000.0, n_envs=8)
-        recorder.trial(ref, 20.0, 30_000.0, n_envs=32, feasible=False)
-        recorder.trial(
-            ref,
-            50.0,
-            20_000.0,
-            n_envs=64,
-            status=RunStatus.DIVERGED,
-            feasible=None,
-            reason="NaN in the loss at update 12",
-        )
-        recorder.trial(
-            ref, None, None, status=RunStatus.LOST, feasible=None, reason="its process died"
-        )
-        recorder.start(ref, n_envs=2)
-        return ref
-
-    return make
+    ref = recorder.study(name)
+    recorder.trial(ref, 300.0, 9_000.0, n_envs=1, origin="baseline", learning_seconds=10.0)
+    recorder.trial(ref, 500.0, 12_000.0, n_envs=4, learning_seconds=2.0)
+    recorder.trial(ref, 350.0, 24_000.0, n_envs=16, learning_seconds=0.5)
+    recorder.trial(ref, 200.0, 11_000.0, n_envs=8)
+    recorder.trial(ref, 20.0, 30_000.0, n_envs=32, feasible=False)
+    recorder.trial(
+        ref,
+        50.0,
+        20_000.0,
+        n_envs=64,
+        status=RunStatus.DIVERGED,
+        feasible=None,
+        reason="NaN in the loss at update 12",
+    )
+    recorder.trial(ref, None, None, status=RunStatus.LOST, feasible=None, reason="its process died")
+    recorder.start(ref, n_envs=2)
+    return ref
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,17 +226,40 @@ def served(url: str, *, port: int = 0, **options: Any) -> Iterator[Served]:
 
 
 @pytest.fixture
-def dashboard(recorder) -> Iterator[Served]:
-    with served(recorder.url) as running:
-        yield running
+def recorder(tmp_path) -> Iterator[Recorder]:
+    """An empty database of the test's own."""
+    with recording(f"sqlite:///{tmp_path / 'sweeper.db'}") as recorder:
+        yield recorder
 
 
 @pytest.fixture
-def client(dashboard) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=dashboard.address) as client:
-        yield client
+def fill() -> Callable[..., StudyRef]:
+    return fill_study
 
 
 @pytest.fixture
 def serve() -> Callable[..., AbstractContextManager[Served]]:
     return served
+
+
+@pytest.fixture
+def client(recorder) -> Iterator[httpx.Client]:
+    """Asks the dashboard over the test's own database."""
+    with served(recorder.url) as running, httpx.Client(base_url=running.address) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def filled_url(tmp_path_factory) -> str:
+    """A database that holds `fill_study`, for tests that only read."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('filled') / 'sweeper.db'}"
+    with recording(url) as recorder:
+        fill_study(recorder)
+    return url
+
+
+@pytest.fixture(scope="session")
+def filled(filled_url) -> Iterator[httpx.Client]:
+    """Asks the dashboard over it."""
+    with served(filled_url) as running, httpx.Client(base_url=running.address) as client:
+        yield client
