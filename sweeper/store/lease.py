@@ -33,15 +33,30 @@ class Holder:
     pid: int
 
 
+def require_free(
+    connection: Connection,
+    study_id: int,
+    *,
+    host: str,
+    now: datetime,
+    launcher_id: str | None = None,
+) -> None:
+    """Raise LauncherBusyError while a launcher other than `launcher_id` holds the study.
+
+    host: this machine, where the process behind a lease can be looked for.
+    """
+    row = _current(connection, study_id)
+    if row is None or row.launcher_id == launcher_id or row.lease_until <= now:
+        return
+    if row.host != host or _is_alive(row.pid, row.pid_started_at):
+        raise _busy(connection, study_id, row)
+
+
 def acquire(
     connection: Connection, study_id: int, holder: Holder, *, now: datetime, seconds: float
 ) -> None:
     """Give `holder` the study until `now + seconds`, or raise LauncherBusyError."""
-    row = _current(connection, study_id)
-    if row is not None and row.launcher_id != holder.launcher_id:
-        known_dead = row.host == holder.host and not _is_alive(row.pid, row.pid_started_at)
-        if row.lease_until > now and not known_dead:
-            raise _busy(connection, study_id, row)
+    require_free(connection, study_id, host=holder.host, now=now, launcher_id=holder.launcher_id)
     connection.execute(delete(launchers).where(launchers.c.study_id == study_id))
     connection.execute(
         insert(launchers).values(

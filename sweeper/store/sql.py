@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -34,9 +34,9 @@ class SqlResult:
     """What a query answers."""
 
     columns: tuple[str, ...]
-    rows: Iterator[tuple[Any, ...]]
+    rows: Generator[tuple[Any, ...], None, None]
     """Streamed from the database; raises InputError when that fails. It holds a connection
-    until it is exhausted or closed."""
+    until it is exhausted or `close`d."""
 
 
 def run_sql(
@@ -56,7 +56,7 @@ def run_sql(
 
 def _answer(
     engine: Engine, sql: str, max_rows: int | None, timeout_seconds: float
-) -> Iterator[tuple[Any, ...]]:
+) -> Generator[tuple[Any, ...], None, None]:
     """The column names, then each row."""
     sqlite = engine.dialect.name == "sqlite"
     confined = _confined_sqlite if sqlite else _confined_postgresql

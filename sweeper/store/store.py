@@ -7,6 +7,7 @@ a launcher may say twice (a measurement, an episode, the end of a run) is writte
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -134,6 +135,7 @@ class Store:
         constraints: metric -> {"min": x} and/or {"max": x}.
         new_version: whether a file that differs from the latest version makes another;
             otherwise it raises StudyChangedError.
+        Raises LauncherBusyError, and changes nothing, while a launcher holds the study.
         """
         now = self._now()
         studies, versions = t.studies.c, t.study_versions.c
@@ -150,6 +152,7 @@ class Store:
                     launched_at=now,
                     change_count=0,
                 )
+            lease.require_free(connection, study_id, host=socket.gethostname(), now=now)
             latest = connection.execute(
                 select(
                     versions.version_id, versions.number, versions.spec_sha256, versions.spec_yaml

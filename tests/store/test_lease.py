@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 
 import pytest
 from sqlalchemy import update
 
-from sweeper.store import schema
+from sweeper.store import queries, schema
 from sweeper.store.lease import LauncherBusyError
 
 
@@ -103,3 +104,20 @@ def test_a_released_lease_is_free_and_cannot_be_renewed(store, study_id):
 def test_a_launcher_may_take_its_own_lease_again(store, study_id):
     store.acquire_lease(study_id, launcher_id="a", host="node-1", pid=os.getpid())
     store.acquire_lease(study_id, launcher_id="a", host="node-1", pid=os.getpid())
+
+
+def test_a_study_that_is_held_is_not_changed_by_a_second_launch(store, reader, study_id, example):
+    store.acquire_lease(study_id, launcher_id="a", host="node-1", pid=os.getpid())
+    before = queries.study(reader, "a study")
+    with pytest.raises(LauncherBusyError):
+        example.study(store, target_trials=5, spec_sha256="2" * 64, new_version=True)
+    assert queries.study(reader, "a study") == before
+    store.release_lease(study_id, launcher_id="a")
+    example.study(store, target_trials=5)
+    assert queries.study(reader, "a study").target_trials == 5
+
+
+def test_a_study_is_continued_after_its_launcher_died_here(store, study_id, example, dead_pid):
+    here = socket.gethostname()
+    store.acquire_lease(study_id, launcher_id="a", host=here, pid=dead_pid)
+    example.study(store)
