@@ -192,8 +192,6 @@ def action_reader(
     an environment may keep the action that it was given. Box actions are clipped to their
     bounds, or (`rescale`) clipped to [-1, 1] and mapped linearly onto them, for all
     environments at once, which a wrapper on each could not do.
-
-    Raises InputError for `rescale` onto bounds that are not finite.
     """
     if isinstance(space, gymnasium.spaces.Discrete):
         return actions.tolist
@@ -211,8 +209,6 @@ def _box_converter(
     low, high = space.low, space.high
     if mode == "clip":
         return lambda: np.minimum(np.maximum(actions, low), high)
-    if not space.is_bounded("both"):
-        raise InputError(f"`action: rescale` needs finite bounds, the action space is {space}")
     middle, half = (high + low) / 2, (high - low) / 2
 
     def rescaled() -> NDArray[Any]:
@@ -225,8 +221,13 @@ def _box_converter(
 
 
 def policy_action_space(space: gymnasium.Space[Any], mode: ActionMode) -> gymnasium.Space[Any]:
-    """The action space that the policy sees: [-1, 1] when its actions are rescaled."""
+    """The action space that the policy sees: [-1, 1] when its actions are rescaled.
+
+    Raises InputError for bounds that are not finite, which nothing can be rescaled to.
+    """
     if isinstance(space, gymnasium.spaces.Box) and mode == "rescale":
+        if not space.is_bounded("both"):
+            raise InputError(f"`action: rescale` needs finite bounds, the action space is {space}")
         return gymnasium.spaces.Box(-1.0, 1.0, space.shape, space.dtype)
     return space
 

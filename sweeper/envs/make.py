@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 from sweeper.core.errors import InputError
 from sweeper.envs.arrays import check_spaces
-from sweeper.envs.block import ActionMode, action_reader, policy_action_space
+from sweeper.envs.block import policy_action_space
 from sweeper.envs.factory import EnvFactory
 from sweeper.envs.process import StartMethod
 from sweeper.envs.serial import SerialVecEnv
@@ -101,7 +101,6 @@ def describe(spec: EnvSpec) -> EnvDescription:
     try:
         observation_space, action_space = env.observation_space, env.action_space
         check_spaces(observation_space, action_space)
-        _check_action(action_space, spec.action)
         if spec.normalize_observation and not isinstance(observation_space, spaces.Box):
             raise InputError(
                 "normalize_observation needs a Box observation space, "
@@ -116,10 +115,6 @@ def describe(spec: EnvSpec) -> EnvDescription:
         )
     finally:
         env.close()
-
-
-def _check_action(space: gymnasium.Space[Any], mode: ActionMode) -> None:
-    action_reader(space, space.sample(), mode)
 
 
 def _make(spec: EnvSpec) -> gymnasium.Env[Any, Any]:

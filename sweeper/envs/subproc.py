@@ -8,19 +8,16 @@ from __future__ import annotations
 import mmap
 import os
 import pickle
-import signal
 import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from multiprocessing.connection import Connection, Pipe
-from typing import Any, NoReturn
+from typing import Any
 
 from numpy.typing import NDArray
 
 from sweeper.core.errors import (
     EnvError,
-    EnvLostError,
     EnvTimeoutError,
     InputError,
     SweeperError,
@@ -35,7 +32,8 @@ from sweeper.envs.block import (
 )
 from sweeper.envs.control import CLOSE, RESET, STEP, Control
 from sweeper.envs.groups import GroupedArrays, split
-from sweeper.envs.process import StartMethod, WorkerProcess, start_worker
+from sweeper.envs.link import WorkerLink
+from sweeper.envs.process import StartMethod
 from sweeper.envs.vec_env import Observation, VecStep
 from sweeper.envs.worker import WorkerSpaces, WorkerTask
 
@@ -88,13 +86,12 @@ class SubprocVecEnv:
         self._step_timeout = step_timeout
         self._seeds = tuple(env_seeds(seed, self.n_envs))
         self._rows = split(self.n_envs, self.n_workers, "n_workers")
-        self._workers: list[WorkerProcess] = []
-        self._connections: list[Connection] = []
+        self._workers: list[WorkerLink] = []
         self._control: Control | None = None
         self._arrays: GroupedArrays | None = None
         # For each group: command words with their wake-ups, and whom to wait for.
         self._calls: list[list[tuple[memoryview, Callable[[], None]]]] = []
-        self._waits: list[list[tuple[int, Callable[[float], bool]]]] = []
+        self._waits: list[list[tuple[WorkerLink, Callable[[float], bool]]]] = []
         self._memory_fd = os.memfd_create("sweeper-envs")
         lifeline, self._lifeline = os.pipe()
         try:
@@ -115,7 +112,14 @@ class SubprocVecEnv:
                 for number, rows in enumerate(self._rows)
             ]
             for task in tasks:
-                self._start(task, start_method, lifeline)
+                worker = WorkerLink(
+                    task,
+                    start_method,
+                    memory=self._memory_fd,
+                    lifeline=(lifeline, self._lifeline),
+                )
+                self._workers.append(worker)
+                worker.tell(task)
             self._share(self._made_spaces(time.monotonic() + setup_timeout, setup_timeout), action)
         except BaseException:
             self.close()
@@ -160,28 +164,23 @@ class SubprocVecEnv:
         An environment that raises in its own close is a RuntimeWarning. Safe to call twice.
         """
         workers, self._workers = self._workers, []
-        connections, self._connections = self._connections, []
         if self._control is not None:
             for commands, wake in zip(self._control.commands, self._control.wake, strict=True):
                 commands[-1] = CLOSE
                 wake.post()
-        complaints = []
+        complaints: list[str] = []
         try:
             if self._control is not None:
                 _join(workers, CLOSE_SECONDS)
             for worker in workers:
-                worker.signal(signal.SIGTERM)
+                worker.terminate()
             _join(workers, TERMINATE_SECONDS)
         finally:  # whatever interrupts the patience above
             # Views of the shared memory keep it, and a descriptor, alive.
             self._control = self._arrays = None
             self._calls, self._waits = [], []
             for worker in workers:
-                worker.signal(signal.SIGKILL)
-                worker.exit_code()
-            for connection in connections:
-                complaints += _complaints(connection)
-                connection.close()
+                complaints += worker.end()
             for fd in (self._lifeline, self._memory_fd):
                 if fd >= 0:
                     os.close(fd)
@@ -195,26 +194,12 @@ class SubprocVecEnv:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def _start(self, task: WorkerTask, method: StartMethod, lifeline: int) -> None:
-        mine, theirs = Pipe()
-        with theirs:
-            self._connections.append(mine)
-            fds = (theirs.fileno(), self._memory_fd, lifeline)
-            self._workers.append(start_worker(method, fds, self._lifeline))
-        self._tell(task.number, task)
-
-    def _tell(self, number: int, message: object) -> None:
-        try:
-            self._connections[number].send(message)
-        except OSError:  # it has died, perhaps after saying why
-            self._hear(number, 1.0)
-            raise
-
     def _made_spaces(self, deadline: float, setup_timeout: float) -> WorkerSpaces:
         """Wait until every worker has made its environments; their common spaces."""
         found: list[WorkerSpaces] = []
-        for number, rows in enumerate(self._rows):
-            while (message := self._hear(number, WATCH_SECONDS)) is None:
+        for worker in self._workers:
+            rows = worker.task.rows
+            while (message := worker.hear(WATCH_SECONDS)) is None:
                 if time.monotonic() > deadline:
                     raise EnvTimeoutError(
                         f"environments {rows.start} to {rows.stop - 1} were not made "
@@ -250,9 +235,12 @@ class SubprocVecEnv:
                 if theirs.start < rows.stop and rows.start < theirs.stop
             ]
             self._calls.append([(control.commands[n], control.wake[n].post) for n in serving])
-            self._waits.append([(n, control.done[n][group].wait_for) for n in serving])
-        for number in range(self.n_workers):
-            self._tell(number, "ready")
+            self._waits.append(
+                [(self._workers[n], control.done[n][group].wait_for) for n in serving]
+            )
+        for number, worker in enumerate(self._workers):
+            worker.cursor = control.cursors[number : number + 1]
+            worker.tell("ready")
 
     def _open(self) -> GroupedArrays:
         if self._arrays is None:
@@ -265,74 +253,31 @@ class SubprocVecEnv:
             wake()
 
     def _wait(self, group: int) -> None:
-        for number, done in self._waits[group]:
+        for worker, done in self._waits[group]:
             if not done(WATCH_SECONDS):
-                self._watch(number, done)
+                self._watch(worker, done)
 
-    def _watch(self, number: int, done: Any) -> None:
+    def _watch(self, worker: WorkerLink, done: Callable[[float], bool]) -> None:
         """Wait for a worker that takes long. A failure closes everything and is raised."""
         deadline = time.monotonic() + self._step_timeout - WATCH_SECONDS
         try:
             while not done(WATCH_SECONDS):
-                self._hear(number, 0.0)
+                worker.hear(0.0)
                 if time.monotonic() > deadline:
                     raise EnvTimeoutError(
-                        f"{self._at_work(number)} took longer than "
+                        f"{worker.at_work()} took longer than "
                         f"step_timeout = {self._step_timeout:g} s"
                     )
         except EnvTimeoutError:
-            self._workers[number].signal(signal.SIGKILL)
+            worker.kill()
             self.close()
             raise
         except SweeperError:
             self.close()
             raise
 
-    def _hear(self, number: int, seconds: float) -> object | None:
-        """What a worker says within `seconds`; raises it if it is an error, and EnvLostError
-        if the worker ends without a word."""
-        connection, worker = self._connections[number], self._workers[number]
-        # Before the connection, whose end a process forked by an environment may hold open.
-        ended = worker.join(0)
-        if not connection.poll(seconds):
-            if ended:
-                self._raise_lost(number)
-            return None
-        try:
-            message: object = connection.recv()
-        except (EOFError, OSError):
-            self._raise_lost(number)
-        if isinstance(message, SweeperError):
-            try:
-                raise message
-            finally:
-                # Or it holds its traceback, that this frame, and that the error: a cycle,
-                # which keeps the shared memory until it is collected.
-                del message
-        return message
 
-    def _raise_lost(self, number: int) -> NoReturn:
-        worker = self._workers[number]
-        if not worker.join(1.0):  # it has closed its connection but lives on
-            worker.signal(signal.SIGKILL)
-        code = worker.exit_code()
-        how = (
-            f"was killed by {signal.Signals(-code).name}"
-            if code < 0
-            else f"exited with code {code}"
-        )
-        raise EnvLostError(f"{self._at_work(number)}: its process {worker.pid} {how}")
-
-    def _at_work(self, number: int) -> str:
-        """The environment that a worker is at, or all of its own while they are being made."""
-        if self._control is None:
-            rows = self._rows[number]
-            return f"one of environments {rows.start} to {rows.stop - 1}"
-        index = self._control.cursors[number]
-        return f"environment {index} (seed {self._seeds[index]})"
-
-
-def _join(workers: list[WorkerProcess], seconds: float) -> None:
+def _join(workers: list[WorkerLink], seconds: float) -> None:
     deadline = time.monotonic() + seconds
     for worker in workers:
         worker.join(deadline - time.monotonic())
@@ -346,15 +291,3 @@ def _pickled(env_fns: Sequence[EnvFn]) -> bytes:
             f"environment functions cannot be sent to a worker ({error}): "
             "lambdas and local functions cannot, functions of a module can"
         ) from error
-
-
-def _complaints(connection: Connection) -> list[str]:
-    """What environments raised while being closed."""
-    try:
-        while connection.poll(0):
-            message = connection.recv()
-            if isinstance(message, list):
-                return message
-    except (EOFError, OSError):
-        pass
-    return []

@@ -304,6 +304,28 @@ def test_a_daemonic_process_can_have_workers():
         np.testing.assert_array_equal(observed, serial.reset())
 
 
+def test_ctrl_c_interrupts_the_owner_which_closes_its_workers():
+    program = """
+        import functools, toys, numpy, psutil
+        from sweeper.envs import subproc
+        subproc.CLOSE_SECONDS = 0.1
+        fns = [functools.partial(toys.Faulty, "hang", "step")] * 2
+        try:
+            with subproc.SubprocVecEnv(fns, envs_per_worker=1) as env:
+                env.reset()
+                env.step(numpy.zeros(2, int))
+                print("stepping", flush=True)
+                env.step(numpy.zeros(2, int))
+        except KeyboardInterrupt:
+            print("interrupted", [pid for pid in env.worker_pids if psutil.pid_exists(pid)])
+    """
+    with python(program, start_new_session=True, stderr=subprocess.PIPE) as owner:
+        assert owner.stdout.readline() == "stepping\n"
+        os.killpg(owner.pid, signal.SIGINT)
+        assert owner.communicate() == ("interrupted []\n", "")
+    assert owner.returncode == 0
+
+
 @pytest.mark.system
 def test_workers_start_inside_a_ray_worker_and_die_with_it():
     import ray

@@ -311,6 +311,11 @@ def test_dict_actions_are_refused_by_name(make_quick):
         make_quick([partial(toys.Sampler, toys.BOX, spaces.Dict({"a": toys.BOX}))] * 2)
 
 
+def test_unbounded_actions_cannot_be_rescaled(make_quick):
+    with pytest.raises(InputError, match="needs finite bounds"):
+        make_quick([toys.unbounded] * 2, action="rescale")
+
+
 @pytest.mark.parametrize("n_groups", [0, 3])
 def test_a_group_without_environments_is_refused(make_quick, n_groups):
     with pytest.raises(InputError, match="n_groups must be 1 to n_envs = 2"):
