@@ -77,7 +77,7 @@ def trial_record(results: Results, name: str, number: int) -> records.TrialPage:
 def query_record(results: Results, sql: str) -> QueryPage:
     """Runs one read-only statement. Raises InputError with the database's own words."""
     answer = run_sql(results.engine, sql, max_rows=MAX_ROWS + 1, timeout_seconds=QUERY_SECONDS)
-    rows = tuple(tuple(row) for row in answer.rows)
+    rows = tuple(tuple(map(_plain, row)) for row in answer.rows)
     return QueryPage(sql, tuple(answer.columns), rows[:MAX_ROWS], truncated=len(rows) > MAX_ROWS)
 
 
@@ -190,6 +190,11 @@ def _figure(figure: go.Figure) -> Response:
     return Response(figure.to_json(), media_type="application/json")
 
 
+def _plain(value: Any) -> Any:
+    """A cell that JSON and CSV can hold: bytes as SQL writes them."""
+    return f"x'{value.hex()}'" if isinstance(value, bytes | memoryview) else value
+
+
 def _csv(columns: Iterable[str], rows: Iterable[Iterable[Any]], name: str) -> StreamingResponse:
     def lines() -> Iterable[str]:
         yield _csv_line(columns)
@@ -205,5 +210,5 @@ def _csv(columns: Iterable[str], rows: Iterable[Iterable[Any]], name: str) -> St
 
 def _csv_line(row: Iterable[Any]) -> str:
     line = io.StringIO()
-    csv.writer(line).writerow(row)
+    csv.writer(line).writerow(map(_plain, row))
     return line.getvalue()

@@ -54,8 +54,9 @@ class StudyState(BaseModel):
 
     def axes(self, study: StudyRow) -> tuple[str, str]:
         """The two metrics, with the study's objectives in place of what is not said."""
-        y = self.y or next(iter(study.objectives))
-        x = self.x or next(m for m in (*reversed(list(study.objectives)), *METRICS) if m != y)
+        objectives = list(study.objectives)
+        y = self.y or next(m for m in (*objectives, *METRICS) if m != self.x)
+        x = self.x or next(m for m in (*reversed(objectives), *METRICS) if m != y)
         return x, y
 
     def brushed(self, study: StudyRow) -> Box | None:

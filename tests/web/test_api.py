@@ -105,6 +105,36 @@ def test_long_answer_is_cut_and_says_so(client):
     assert len(client.get("/api/query.csv", params={"sql": sql}).text.splitlines()) == 1501
 
 
+@pytest.mark.parametrize(
+    ("expression", "in_json", "in_csv"),
+    [
+        ("x'00ff'", "x'00ff'", "x'00ff'"),
+        ("9e999", None, "inf"),
+        ("NULL", None, '""'),
+        ("'a,<b>'", "a,<b>", '"a,<b>"'),
+        ("9223372036854775807", 9223372036854775807, "9223372036854775807"),
+    ],
+)
+def test_any_value_can_be_answered(filled, expression, in_json, in_csv):
+    sql = {"sql": f"SELECT {expression} AS value"}
+    assert filled.get("/api/query", params=sql).json()["rows"] == [[in_json]]
+    assert filled.get("/api/query.csv", params=sql).text.splitlines() == ["value", in_csv]
+    page = filled.get("/query", params=sql)
+    assert page.status_code == 200
+    assert "<b>" not in page.text
+
+
+@pytest.mark.parametrize("sql", ["", " ", "SELECT '\0'", "SELECT '\ud7ff'", "--", "SELECT ?", "%s"])
+def test_odd_sql_is_no_failure_of_the_server(filled, sql):
+    for path in ("/query", "/api/query", "/api/query.csv"):
+        assert filled.get(path, params={"sql": sql}).status_code in (200, 400)
+
+
+def test_one_given_axis_is_not_drawn_against_itself(filled):
+    figure = filled.get("/api/study/cartpole/pareto?x=final_return").json()
+    assert figure["layout"]["yaxis"]["title"]["text"] == "training speed (env steps/s)"
+
+
 def test_stream_tells_of_a_change(client, recorder):
     ref = recorder.study()
     with client.stream("GET", "/api/study/cartpole/changes", timeout=30) as stream:
