@@ -97,6 +97,11 @@ class Sampler:
         origin, come before tpe, gp or nsga2 has a say."""
         self._space = space
         self._directions = list(objectives.values())
+        self._distributions = {
+            path: distribution
+            for path, parameter in space.parameters.items()
+            if (distribution := _distribution(parameter)) is not None
+        }
         self._spec = spec
         self._n_startup = n_startup
         self._clock = MonotonicClock() if clock is None else clock
@@ -181,11 +186,7 @@ class Sampler:
             # would take that parameter out of the model.
             if kind != "tpe" and self._lacks_some(params):
                 continue
-            distributions = {
-                path: distribution
-                for path in params
-                if (distribution := _distribution(self._space.parameters[path])) is not None
-            }
+            distributions = {p: d for p, d in self._distributions.items() if p in params}
             told = {p: _to_optuna(self._space.parameters[p], params[p]) for p in distributions}
             if trial.state == "running":
                 yield optuna.trial.create_trial(

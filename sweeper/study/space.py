@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 from pydantic import ValidationError
 
 from sweeper.core.errors import SpecError
 from sweeper.core.spec import invalid
+from sweeper.study.checks import check_parameters, exists, unknown_path
 from sweeper.study.combinations import (
     INTERACTING,
     ClashFinder,
@@ -38,11 +38,8 @@ from sweeper.study.parameters import (
     Params,
     ParamValue,
 )
-from sweeper.study.schema import dotted_paths, nearest, walk
+from sweeper.study.schema import dotted_paths
 from sweeper.trial.spec import TrialSpec
-
-FIXED = ("env.id", "env.make", "budget", "evaluation", "seed")
-"""The same for every trial of a study: results would not compare otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +87,8 @@ class SearchSpace:
         self.parameters: dict[str, Parameter] = {
             path: parameters[path] for path in parents_first(self._when)
         }
-        for path in sorted(parameters, key=lambda path: (not path.endswith(".kind"), path)):
-            self._check_path(path)
-            self._check_values(path)
+        self._base_values = _values(trial, parameters)
+        check_parameters(self.parameters, self._when, self._base)
         self._narrowed: list[Narrowing] = []
         if usable_cores is not None:
             self._narrow_cores(usable_cores)
@@ -122,7 +118,12 @@ class SearchSpace:
         Where that changes a `kind`, keys of the base that the new kind does not have are
         dropped. Raises SpecError if the result cannot run.
         """
-        return self._validated(self._data(params))
+        decoded = {path: self.parameters[path].decode(v) for path, v in params.items()}
+        data = configured(self._base, decoded)
+        try:
+            return TrialSpec.model_validate(data)
+        except ValidationError as error:
+            raise SpecError(" ".join(complaint(error, TrialSpec, data))) from None
 
     def is_active(self, path: str, params: Params) -> bool:
         """Whether `path` is searched, given the values of the parameters before it."""
@@ -161,11 +162,13 @@ class SearchSpace:
         """
         for path, value in values.items():
             if path not in self.parameters:
-                raise invalid(f"{where}.{path}", _unknown(path, self.parameters, "is not searched"))
+                raise invalid(
+                    f"{where}.{path}", unknown_path(path, self.parameters, "is not searched")
+                )
             if self.parameters[path].fit(value) is None:
                 allowed = self.parameters[path].text
                 raise invalid(f"{where}.{path}", f"must be {allowed}, got {shown(value)}")
-        params = self.fit({**_values(self.trial, self.parameters), **values})
+        params = self.fit({**self._base_values, **values})
         for path in values:
             if path not in params:
                 raise invalid(f"{where}.{path}", "is not searched under these conditions")
@@ -179,8 +182,8 @@ class SearchSpace:
         Raises `invalid` errors with paths below `where`.
         """
         for path in values:
-            if not _exists(path, configured(self._base, values)):
-                raise invalid(f"{where}.{path}", _unknown(path, dotted_paths(TrialSpec)))
+            if not exists(path, configured(self._base, values)):
+                raise invalid(f"{where}.{path}", unknown_path(path, dotted_paths(TrialSpec)))
         data = {**configured(self._base, values), **other}
         try:
             return TrialSpec.model_validate(data)
@@ -194,78 +197,16 @@ class SearchSpace:
             if self._clash(params) is None:
                 yield params
 
-    # -- How it is done ----------------------------------------------------------------------
-
-    def _data(self, params: Params) -> dict[str, Any]:
-        decoded = {path: self.parameters[path].decode(v) for path, v in params.items()}
-        return configured(self._base, decoded)
-
-    @staticmethod
-    def _validated(data: Mapping[str, Any]) -> TrialSpec:
-        try:
-            return TrialSpec.model_validate(data)
-        except ValidationError as error:
-            raise SpecError(" ".join(complaint(error, TrialSpec, data))) from None
-
     def _complete(self, params: Params) -> dict[str, ParamValue]:
         complete: dict[str, ParamValue] = {}
-        base = _values(self.trial, self.parameters)
         for path, parameter in self.parameters.items():
             if not self.is_active(path, complete):
                 continue
             fit = parameter.fit(params[path]) if path in params else None
-            if fit is None and path in base:
-                fit = parameter.fit(base[path])
+            if fit is None and path in self._base_values:
+                fit = parameter.fit(self._base_values[path])
             complete[path] = parameter.at(0.5) if fit is None else fit[0]
         return complete
-
-    def _witness(self, path: str) -> dict[str, ParamValue]:
-        """Values under which `path` is active."""
-        chosen: dict[str, ParamValue] = {}
-        for other, allowed in self._when[path].items():
-            chosen |= self._witness(other) | {other: allowed[0]}
-        return chosen
-
-    def _check_path(self, path: str) -> None:
-        where = f"search.{path}"
-        if any(path == fixed or path.startswith(f"{fixed}.") for fixed in FIXED):
-            raise invalid(where, "is the same for every trial of a study and cannot be searched")
-        known = [*dotted_paths(TrialSpec)]
-        if path not in known and not path.startswith("env.kwargs."):
-            raise invalid(where, _unknown(path, known))
-        kinds = [
-            kind
-            for kind in self.parameters
-            if kind != path
-            and kind.endswith(".kind")
-            and path.startswith(kind.removesuffix("kind"))
-        ]
-        choices = [
-            self._when[path].get(kind) or self.parameters[kind].values or () for kind in kinds
-        ]
-        for values in product(*choices):
-            chosen = dict(zip(kinds, values, strict=True))
-            if _exists(path, configured(self._base, chosen)):
-                continue
-            if not kinds:
-                raise invalid(where, "is not a key under the kinds that `trial` chooses")
-            under = ", ".join(f"{kind}: {value}" for kind, value in chosen.items())
-            raise invalid(where, f"is not a key under {{{under}}}; say `when:` it is one")
-
-    def _check_values(self, path: str) -> None:
-        """Every bound and choice must be valid by itself; clashes with others come later."""
-        parameter = self.parameters[path]
-        for key, value in _extremes(parameter):
-            data = self._data(self._witness(path) | {path: value})
-            try:
-                TrialSpec.model_validate(data)
-            except ValidationError as error:
-                if all(item["type"] == "sweeper" for item in error.errors()):
-                    continue
-                at, message = complaint(error, TrialSpec, data)
-                if at == path:
-                    raise invalid(f"search.{path}.{key}", message) from None
-                raise invalid(f"search.{path}.{key}", f"makes {at} wrong: it {message}") from None
 
     def _narrow_cores(self, usable_cores: int) -> None:
         path = "parallelism.cores"
@@ -320,32 +261,6 @@ def _restricted(parameter: Parameter, kept: list[ParamValue]) -> Parameter:
             return parameter
         case _:
             return parameter.model_copy(update={"low": kept[0], "high": kept[-1]})
-
-
-def _extremes(parameter: Parameter) -> list[tuple[str, ParamValue]]:
-    """(key in the study file, value) for each value that must be checked."""
-    match parameter:
-        case ChoiceParameter(values=values):
-            return [(f"choices.{index}", value) for index, value in enumerate(values)]
-        case BoolParameter():
-            return [("kind", False), ("kind", True)]
-        case ConstantParameter(values=values):
-            return [("value", values[0])]
-        case FloatParameter(low=low, high=high):
-            return [("low", low), ("high", high)]
-        case _:
-            return [("low", parameter.values[0]), ("high", parameter.values[-1])]
-
-
-def _exists(path: str, data: Mapping[str, Any]) -> bool:
-    return walk(TrialSpec, data, path.split(".")) is not None
-
-
-def _unknown(path: str, known: Any, what: str = "is not a key of the trial") -> str:
-    known = list(known)
-    same_end = [other for other in known if other.endswith(f".{path}")]
-    meant = same_end[0] if same_end else nearest(path, known)
-    return f"{what}; did you mean {meant}?" if meant else what
 
 
 def _values(trial: TrialSpec, paths: Iterable[str]) -> dict[str, Any]:

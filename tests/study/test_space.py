@@ -137,7 +137,7 @@ def test_a_path_that_cannot_be_searched(path: str, message: str) -> None:
             "must be a whole number, got 1.0",
         ),
         ("algorithm.gamma", {"kind": "float", "low": 0.5, "high": 2}, "high", "must be at most 1"),
-        ("algorithm.network.hidden", choice([64], [0.5]), "choices.1", "must be a whole number"),
+        ("algorithm.network.hidden", choice([64], [0.5]), "choices.1.0", "must be a whole number"),
         ("algorithm.optimizer", choice(3), "choices.0", "must be a mapping of keys, got 3"),
         (KIND, choice("adam", "adma"), "choices.1", "must be one of adam, adamw, rmsprop, sgd"),
         (
