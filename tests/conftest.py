@@ -1,14 +1,23 @@
-"""What tests of several floors share: a real PostgreSQL server."""
+"""What tests of several floors share: a real PostgreSQL server, and the module `worlds`."""
 
 from __future__ import annotations
 
+import os
+import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+# Environments are named by dotted path, here and in every process that a test starts.
+sys.path.insert(0, str(Path(__file__).parent))
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")])
+)
 
 
 @pytest.fixture(scope="session")

@@ -50,11 +50,16 @@ class _Lines:
         return None
 
     def show(self, state: LaunchState) -> None:
-        ended = {t.number: t for t in state.trials if RunStatus(t.status).is_final}
+        unfinished = state.waiting | {run.number for run in state.running}
+        ended = {
+            t.number: t
+            for t in state.trials
+            if RunStatus(t.status).is_final and t.number not in unfinished
+        }
         if self._told is None:  # what an earlier launch finished is not news
-            self._told = set(ended) if not state.running else set(ended) - _live(state)
-            if self._told:
-                print(f"{state.name}: {len(self._told)} trials are there already", flush=True)
+            self._told = set(ended)
+            if ended:
+                print(f"{state.name}: {len(ended)} trials are there already", flush=True)
         for number in sorted(set(ended) - self._told):
             self._told.add(number)
             total = "" if state.target_trials is None else f"/{state.target_trials}"
@@ -152,10 +157,6 @@ def _outcome(trial: TrialRow, spec: StudySpec) -> str:
         for metric in spec.objectives
     )
     return figures if trial.feasible else f"{figures}  (infeasible)"
-
-
-def _live(state: LaunchState) -> set[int]:
-    return {run.number for run in state.running}
 
 
 def _left(seconds: float) -> str:

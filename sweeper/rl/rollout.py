@@ -155,14 +155,14 @@ class Collector:
                         step = vec_env.step_wait(group)
                     self._record(t, rows, step)
                     deadline.env_steps += rows.stop - rows.start
-                    if t + 1 < n_steps:
+                    more = t + 1 < n_steps
+                    if deadline.out_of_time or (more and rows.stop == n_envs and deadline.expired):
+                        self._drain(group, deadline, again=more)
+                        return None
+                    if more:
                         self._act(t + 1, group, rows, noise)
-                if deadline.expired and t + 1 < n_steps:
-                    self._drain(deadline)
-                    return None
             self._check_finite()
-            rollout = self._rollout()
-        return None if deadline.out_of_time else rollout
+            return self._rollout()
 
     def _act(self, t: int, group: int, rows: slice, noise: F32) -> None:
         with self._timer("inference"):
@@ -211,11 +211,14 @@ class Collector:
         self._encode(row, features)
         return features.reshape(-1)
 
-    def _drain(self, deadline: Deadline) -> None:
+    def _drain(self, current: int, deadline: Deadline, *, again: bool) -> None:
+        """Finish the steps in flight: of the groups after the current one, and, where the
+        earlier ones have been set going `again`, of those too."""
         for group, rows in enumerate(self._vec_env.groups):
-            with self._timer("env_wait"):
-                self._vec_env.step_wait(group)
-            deadline.env_steps += rows.stop - rows.start
+            if group > current or (again and group < current):
+                with self._timer("env_wait"):
+                    self._vec_env.step_wait(group)
+                deadline.env_steps += rows.stop - rows.start
 
     def _check_finite(self) -> None:
         if not (np.isfinite(self._features).all() and np.isfinite(self._reward).all()):

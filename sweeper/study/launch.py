@@ -67,6 +67,8 @@ class LaunchState:
     name: str
     trials: tuple[TrialRow, ...]
     running: tuple[LiveRun, ...]
+    waiting: frozenset[int]
+    """Numbers of trials that are to be run, or run again."""
     target_trials: int | None
     seconds_left: float | None
     """Estimate; None before anything is known."""
@@ -329,6 +331,7 @@ class Launcher:
                 name=self._loaded.spec.study,
                 trials=tuple(self._trials),
                 running=tuple(self._live.values()),
+                waiting=frozenset(job.number for job in self._jobs),
                 target_trials=self._target,
                 seconds_left=self._seconds_left(elapsed_seconds),
                 elapsed_seconds=elapsed_seconds,

@@ -24,6 +24,7 @@ from sweeper.core.clock import StopSignal
 from sweeper.core.errors import InputError
 from sweeper.core.records import RunResult, RunStatus, TrialEvent
 from sweeper.study.executor import RunEvent, lost_result
+from sweeper.study.reaper import start_reaper
 from sweeper.trial.cores import usable_cores
 from sweeper.trial.run import run_trial
 from sweeper.trial.spec import TrialSpec
@@ -69,6 +70,7 @@ class RayExecutor:
     """
 
     def __init__(self, address: str = "local") -> None:
+        self._reaper = start_reaper()
         _connect(address)
         sizes = [int(n["Resources"].get("CPU", 0)) for n in ray.nodes() if n["Alive"]]
         self.total_cores, self.largest_node_cores = sum(sizes), max(sizes)
@@ -124,6 +126,9 @@ class RayExecutor:
         self._running.clear()
         self._idle.clear()
         ray.shutdown()
+        assert self._reaper.stdin is not None
+        self._reaper.stdin.close()
+        self._reaper.wait()
 
     def _next(self, running: _Running) -> RunEvent:
         try:

@@ -1,0 +1,73 @@
+"""Environments for tests of trials and studies, importable by any process of theirs."""
+
+import os
+import signal
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+
+class Constant(gymnasium.Env):
+    """Reward 1 for ever: with truncation alone, the value of every state is 1 / (1 - gamma)."""
+
+    observation_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, length=8):
+        self.length = length
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return self._observe(), {}
+
+    def step(self, action):
+        self.steps += 1
+        return self._observe(), 1.0, False, self.steps >= self.length, {}
+
+    def _observe(self):
+        return np.array([1.0, self.steps / self.length], np.float32)
+
+
+class Matching(gymnasium.Env):
+    """Reward 1 for the action that was shown: learned in a few hundred steps."""
+
+    observation_space = spaces.Discrete(3)
+    action_space = spaces.Discrete(3)
+    LENGTH = 10
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        self.shown = int(self.np_random.integers(3))
+        return self.shown, {}
+
+    def step(self, action):
+        reward = float(action == self.shown)
+        self.steps += 1
+        self.shown = int(self.np_random.integers(3))
+        return self.shown, reward, self.steps >= self.LENGTH, False, {}
+
+
+class Broken(Constant):
+    """Misbehaves after some steps: `how` is raise, nan, exit or kill_parent."""
+
+    def __init__(self, how, after=100):
+        super().__init__()
+        self.how, self.left = how, after
+
+    def step(self, action):
+        observation, *rest = super().step(action)
+        self.left -= 1
+        if self.left < 0:
+            match self.how:
+                case "raise":
+                    raise RuntimeError("the simulator exploded")
+                case "nan":
+                    observation[0] = np.nan
+                case "exit":
+                    os._exit(3)
+                case "kill":
+                    os.kill(os.getpid(), signal.SIGKILL)
+        return observation, *rest
