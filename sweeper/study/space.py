@@ -41,6 +41,8 @@ from sweeper.study.parameters import (
 from sweeper.study.schema import dotted_paths
 from sweeper.trial.spec import TrialSpec
 
+CORES = "parallelism.cores"
+
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:
@@ -90,7 +92,11 @@ class SearchSpace:
         self._base_values = _values(trial, parameters)
         check_parameters(self.parameters, self._when, self._base)
         self._narrowed: list[Narrowing] = []
-        if usable_cores is not None:
+        self._usable_cores = usable_cores
+        self._too_many_cores = f"no node has more than {usable_cores} usable cores"
+        if CORES not in parameters or self._when[CORES]:  # then the trial's own are used
+            self._check_cores(trial, "trial")
+        if usable_cores is not None and CORES in parameters:
             self._narrow_cores(usable_cores)
         self._clash = ClashFinder(self._base, self.parameters)
         counts = [self._count(group) for group in groups(self.parameters, self._when)]
@@ -186,10 +192,12 @@ class SearchSpace:
                 raise invalid(f"{where}.{path}", unknown_path(path, dotted_paths(TrialSpec)))
         data = {**configured(self._base, values), **other}
         try:
-            return TrialSpec.model_validate(data)
+            trial = TrialSpec.model_validate(data)
         except ValidationError as error:
             path, message = complaint(error, TrialSpec, data)
             raise invalid(f"{where}.{path}", message) from None
+        self._check_cores(trial, where)
+        return trial
 
     def configurations(self) -> Iterator[dict[str, ParamValue]]:
         """Every valid combination of the discrete parameters, in the order of the file."""
@@ -208,18 +216,16 @@ class SearchSpace:
             complete[path] = parameter.at(0.5) if fit is None else fit[0]
         return complete
 
+    def _check_cores(self, trial: TrialSpec, where: str) -> None:
+        cores = trial.parallelism.cores
+        if self._usable_cores is not None and cores > self._usable_cores:
+            raise invalid(f"{where}.{CORES}", f"cannot be had: {self._too_many_cores}, got {cores}")
+
     def _narrow_cores(self, usable_cores: int) -> None:
-        path = "parallelism.cores"
-        reason = f"no node has more than {usable_cores} usable cores"
-        if path not in self.parameters:
-            if self.trial.parallelism.cores > usable_cores:
-                cores = self.trial.parallelism.cores
-                raise invalid(f"trial.{path}", f"cannot be had: {reason}, got {cores}")
-            return
-        kept = [v for v in self.parameters[path].values or () if _number(v) <= usable_cores]
+        kept = [v for v in self.parameters[CORES].values or () if _number(v) <= usable_cores]
         if not kept:
-            raise invalid(f"search.{path}", f"leaves nothing: {reason}")
-        self._narrow(path, frozenset(kept), reason)
+            raise invalid(f"search.{CORES}", f"leaves nothing: {self._too_many_cores}")
+        self._narrow(CORES, frozenset(kept), self._too_many_cores)
 
     def _count(self, group: list[str]) -> Count | None:
         result = count(group, self.parameters, self._when, self._clash)

@@ -238,6 +238,7 @@ def test_a_sampler_that_exceeds_its_time_limit_hands_over(
     assert "tpe took 11.0 s, more than its time limit of 10 s: qmc takes over" in caplog.text
 
 
+@pytest.mark.slow
 def test_tpe_finds_more_of_the_front_than_random_search() -> None:
     """Hypervolume over (0, 0) of the made-up front after 60 trials, mean of three seeds."""
 

@@ -182,6 +182,14 @@ def test_more_cores_than_there_are(tmp_path: Path) -> None:
     )
 
 
+def test_a_baseline_with_more_cores_than_there_are(tmp_path: Path) -> None:
+    text = f"{STUDY}baseline: {{set: {{parallelism.cores: 3}}}}\n"
+    assert error(tmp_path, text, usable_cores=2) == (
+        "x.yaml:9: baseline.set.parallelism.cores cannot be had: "
+        "no node has more than 2 usable cores, got 3"
+    )
+
+
 def test_a_grid_needs_every_parameter_to_be_discrete(tmp_path: Path) -> None:
     text = f"{STUDY}  algorithm.gamma: {{kind: float, low: 0.9, high: 0.99}}\n"
     said = error(tmp_path, f"{text}sampler: {{kind: grid}}\n")
