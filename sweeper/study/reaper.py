@@ -31,11 +31,14 @@ def start_reaper() -> subprocess.Popen[bytes]:
 
 
 def left_behind(pid: int) -> Iterator[psutil.Process]:
-    """Live processes of the local Ray session that process `pid` started."""
+    """Live processes of the local Ray session that process `pid` started, without itself: after
+    an orderly end it lives on, with the session's logs still open."""
     in_session = re.compile(rf"/session_[\d_-]+_{pid}/")
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):  # ended meanwhile, or another user's
-            if any(in_session.search(file.path) for file in process.open_files()):
+            if process.pid != pid and any(
+                in_session.search(file.path) for file in process.open_files()
+            ):
                 yield process
 
 
