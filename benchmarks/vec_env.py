@@ -11,6 +11,7 @@ forked, which only shortens their start.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -68,14 +69,19 @@ def line_up(
         env.reset()
         return Contestant(name, lambda: steps_in(env.step, actions, seconds) * n_envs)
 
+    share, cores = -(-n_envs // n_workers), sorted(os.sched_getaffinity(0))
+
+    def ours(cpus: list[int] | None) -> SubprocVecEnv:
+        return SubprocVecEnv(fns, envs_per_worker=share, cpus=cpus)
+
     same_step = gymnasium.vector.AutoresetMode.SAME_STEP
-    ours = SubprocVecEnv(fns, envs_per_worker=-(-n_envs // n_workers))
     bare_actions = actions.reshape(-1, *actions.shape[2:])
     return [
         Contestant("bare loop", bare_loop(factory, bare_actions, seconds)),
         Contestant(LIMIT, stack.enter_context(bare_processes(factory, bare_actions, seconds))),
         contestant("sweeper serial", SerialVecEnv(fns)),
-        contestant(f"sweeper subproc, {n_workers} workers", ours),
+        contestant(f"sweeper subproc, {n_workers} workers", ours(None)),
+        contestant("the same, on cores of their own", ours(cores)),
         contestant("sb3 dummy", DummyVecEnv(fns)),
         contestant("sb3 subproc", SB3SubprocVecEnv(fns, start_method="fork")),
         contestant("gymnasium sync", gymnasium.vector.SyncVectorEnv(fns, autoreset_mode=same_step)),

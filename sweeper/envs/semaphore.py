@@ -71,10 +71,16 @@ class Semaphore:
         while _wait(self._address):  # interrupted by a signal
             pass
 
-    def wait_for(self, seconds: float) -> bool:
-        """Take one, sleeping at most `seconds`; False if there was none, or at a signal."""
+    def wait_for(self, seconds: float, *, spin_seconds: float = 0.0) -> bool:
+        """Take one, trying again and again for `spin_seconds`, then sleeping at most
+        `seconds`; False if there was none, or at a signal."""
         if not _trywait(self._address):
             return True
+        if spin_seconds:
+            enough = time.perf_counter() + spin_seconds
+            while time.perf_counter() < enough:
+                if not _trywait(self._address):
+                    return True
         until = time.clock_gettime(_CLOCK) + seconds
         whole = int(until)
         moment = _Timespec(whole, int((until - whole) * 1e9))
