@@ -88,6 +88,7 @@ def layout(theme: Theme) -> go.Layout:
             "xanchor": "left",
             "y": 1.02,
             "yanchor": "bottom",
+            "maxheight": 1,  # never a scroll bar
             "font": {"size": 12, "color": palette.muted},
         },
         hoverlabel={

@@ -10,6 +10,7 @@ from datetime import datetime
 from sqlalchemy import Engine
 
 from sweeper.core.errors import DatabaseError, InputError
+from sweeper.core.records import RunStatus
 from sweeper.report.export import trial_yaml
 from sweeper.report.metrics import (
     METRICS,
@@ -27,7 +28,7 @@ from sweeper.store import queries
 from sweeper.store.queries import EvaluationRow, MeasurementRow, RunRow, StudyRow, TrialRow
 from sweeper.web.trial_table import TrialTable
 
-FINISHED = ("COMPLETED", "PRUNED", "DIVERGED", "ERROR", "TIMEOUT", "OOM", "LOST", "INTERRUPTED")
+FINISHED = tuple(status.value for status in RunStatus if status.is_final)
 MAX_COMPARED = 20
 """Speed-up reads learning curves; of a longer front only the first so many are compared."""
 

@@ -85,13 +85,15 @@ def test_no_page_is_wider_than_the_screen(visit, width, scheme):
 
 
 def test_plot_draws_every_trial_and_names_it_on_hover(visit):
-    page = visit().open("/study/cartpole")
+    visitor = visit()
+    page = visitor.open("/study/cartpole")
     # Seven trials have ended; the baseline is drawn twice, as a point and as a ring.
     expect(page.locator(POINTS)).to_have_count(8)
     page.locator('tr[data-number="3"]').hover()
     label = page.locator("#pareto .hoverlayer .hovertext")
     expect(label).to_contain_text("trial 3")
     expect(label).to_contain_text("n_envs = 16")
+    assert visitor.complaints == []
 
 
 def test_click_on_a_point_opens_its_trial(visit):
@@ -166,10 +168,16 @@ def test_page_can_be_used_by_keyboard(visit):
 
 
 def test_curve_changes_from_seconds_to_steps(visit):
-    page = visit().open("/study/cartpole/trial/2")
+    visitor = visit()
+    page = visitor.open("/study/cartpole/trial/2")
     expect(page.locator("#curve .xtitle")).to_have_text("training time (s)")
+    page.locator("#curve .nsewdrag").first.hover()
+    expect(
+        page.locator("#curve .hoverlayer .hovertext, #curve .hoverlayer .legend")
+    ).to_be_visible()
     page.get_by_role("button", name="env steps").click()
     expect(page.locator("#curve .xtitle")).to_have_text("env steps")
+    assert visitor.complaints == []
 
 
 def test_configuration_can_be_copied(visit):
@@ -187,6 +195,18 @@ def test_dark_system_has_dark_figures(visit):
     expect(background).to_have_css("fill", "rgb(20, 24, 28)")
     page.emulate_media(color_scheme="light")
     expect(background).to_have_css("fill", "rgb(255, 255, 255)")
+
+
+def test_paper_gets_figures_of_its_own_width(visit):
+    page = visit(viewport={"width": 1280, "height": 900}, color_scheme="dark").open(
+        "/study/cartpole"
+    )
+    plot = page.locator("#pareto .main-svg").first
+    wide = plot.bounding_box()["width"]
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert plot.bounding_box()["width"] < 700 < wide
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    expect(plot).to_have_attribute("width", str(round(wide)))
 
 
 def test_new_trial_appears_while_zoom_and_filter_stay(browser, recorder, serve):

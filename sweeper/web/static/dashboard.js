@@ -70,6 +70,18 @@ function drawAll() {
   return Promise.all([...document.querySelectorAll("[data-figure]")].map(draw));
 }
 
+// Figures are as wide as the screen asked for; a sheet of paper is narrower.
+const PAPER_WIDTH = 640;
+const drawn = () => document.querySelectorAll(".js-plotly-plot");
+addEventListener("beforeprint", () => {
+  for (const plot of drawn()) {
+    Plotly.relayout(plot, { width: Math.min(PAPER_WIDTH, plot.offsetWidth) });
+  }
+});
+addEventListener("afterprint", () => {
+  for (const plot of drawn()) Plotly.relayout(plot, { width: null, autosize: true });
+});
+
 // ---- the address holds the state; its fragments follow it
 
 function changed(values) {
