@@ -5,7 +5,9 @@
     SweeperError
      ├── InputError            exit code 2: the user can fix it
      │    ├── SpecError        a study file or an override; carries file and line
-     │    └── DatabaseError    a database that cannot be opened, read or written
+     │    ├── DatabaseError    a database that cannot be opened, read or written
+     │    ├── StudyChangedError    (store) a study's file is not the one it was launched with
+     │    └── LauncherBusyError    (store) another launcher works on the study
      ├── EnvError              the environment failed
      │    ├── EnvWorkerError   an exception inside an environment; index, seed, traceback
      │    ├── EnvTimeoutError  a step or reset outlived its limit

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 from sweeper.core.clock import Deadline
@@ -46,7 +47,8 @@ class A2C:
         spec = self._spec
         progress = deadline.progress
         self._optimizer.set_progress(progress)
-        with self._timer("gradient"):
+        # What overflows is not finite, and is looked for at the end.
+        with self._timer("gradient"), np.errstate(over="ignore", invalid="ignore"):
             batch = build_batch(
                 rollout, self._evaluator, gamma=spec.gamma, gae_lambda=spec.gae_lambda
             )

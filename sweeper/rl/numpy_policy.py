@@ -235,7 +235,7 @@ class _MultiCategoricalHead:
 class _BernoulliHead:
     def forward(self, outputs: F32, action: NDArray[Any]) -> tuple[F32, F32]:
         self._outputs, self._action = outputs, action
-        self._p = 1.0 / (1.0 + np.exp(-outputs))
+        self._p: F32 = np.reciprocal(1 + np.exp(-outputs))
         softplus = np.logaddexp(np.float32(0.0), outputs)
         log_prob: F32 = (action * outputs - softplus).sum(0)
         entropy: F32 = (softplus - self._p * outputs).sum(0)
@@ -243,8 +243,9 @@ class _BernoulliHead:
 
     def backward(self, d_log_prob: F32, d_entropy: float) -> F32:
         # d log_prob / d logit = action - p;  d H / d logit = -logit p (1 - p)
-        curvature = self._outputs * self._p * (1 - self._p)
-        d_logits: F32 = (self._action - self._p) * d_log_prob - d_entropy * curvature
+        d_logits: F32 = self._outputs * self._p * (self._p - 1)
+        d_logits *= d_entropy
+        d_logits += (self._action - self._p) * d_log_prob
         return d_logits
 
 

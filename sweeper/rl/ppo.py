@@ -65,7 +65,8 @@ class PPO:
         progress = deadline.progress
         clip = spec.clip_range * multiplier(spec.clip_range_schedule, progress)
         self._optimizer.set_progress(progress)
-        with timer("gradient"):
+        # What overflows is not finite, and is looked for at the end.
+        with timer("gradient"), np.errstate(over="ignore", invalid="ignore"):
             batch = build_batch(
                 rollout, self._evaluator, gamma=spec.gamma, gae_lambda=spec.gae_lambda
             )

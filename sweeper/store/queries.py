@@ -343,6 +343,18 @@ def events(engine: Engine, study_id: int, limit: int = 100) -> list[EventRow]:
     )
 
 
+def count_runs(engine: Engine, study_id: int, kind: str) -> int:
+    """Runs of a kind (first | replicate | retry | confirm) that a study has made."""
+    query = (
+        select(func.count())
+        .select_from(t.runs)
+        .join(t.trials, t.trials.c.trial_id == t.runs.c.trial_id)
+        .where(t.trials.c.study_id == study_id, t.runs.c.kind == kind)
+    )
+    with engine.connect() as connection:
+        return int(connection.scalar(query) or 0)
+
+
 def hosts(engine: Engine) -> list[HostRow]:
     """Every machine that runs have used."""
     table = t.hosts

@@ -39,6 +39,8 @@ from sweeper.trial.spec import TrialSpec
 
 MAX_ATTEMPTS = {RunStatus.LOST: 3, RunStatus.INTERRUPTED: 100, RunStatus.OOM: 2}
 """Attempts at a run, by how the last one ended; what is not here is not retried."""
+EVENTS = {"first": "started", "replicate": "replicated", "retry": "retried"}
+"""Kind of run -> the event that its start is."""
 LEASE_SECONDS = 30.0
 FLUSH_SECONDS = 1.0
 """Measurements reach the database at least so often while a run goes on."""
@@ -165,6 +167,7 @@ class Launcher:
         self._jobs: deque[_Job] = deque()
         self.stopping = False
         self._trials: list[TrialRow] = []
+        self._repeats = 0
 
     def stop(self) -> None:
         """Start nothing more, and end what runs at its next deadline check."""
@@ -213,6 +216,7 @@ class Launcher:
                 self._jobs.append(_Job(trial.trial_id, trial.number, spec, "first", 1))
             elif status.is_retried and (job := self._retry(trial, spec, runs[-1])):
                 self._jobs.append(job)
+        self._repeats = queries.count_runs(self._reader, self._ref.study_id, "replicate")
 
     def _retry(self, trial: TrialRow, spec: TrialSpec, last: RunRow) -> _Job | None:
         if last.attempt >= MAX_ATTEMPTS[RunStatus(last.status)]:
@@ -238,14 +242,24 @@ class Launcher:
         hours = self._loaded.spec.stop.hours
         if hours is not None and elapsed_seconds >= hours * 3600:
             return False
-        return self._target is None or len(self._trials) < self._target
+        return self._target is None or len(self._trials) + self._repeats < self._target
 
     def _new_trial(self, sampler: Sampler) -> _Job:
         named = sum(trial.origin in ("baseline", "enqueued") for trial in self._trials)
         if named < len(self._loaded.queue):
             return self._add_trial(self._loaded.queue[named], sampler=None)
-        suggestion = sampler.ask(past_trials(self._trials, self._loaded.spec))
+        past = past_trials(self._trials, self._loaded.spec)
+        suggestion = sampler.ask(past, repeats=self._repeats)
+        if suggestion.duplicate_of is not None:
+            return self._replicate(suggestion.trial, suggestion.duplicate_of)
         return self._add_trial(suggestion, sampler=suggestion.sampler)
+
+    def _replicate(self, spec: TrialSpec, number: int) -> _Job:
+        """Another run, with another seed, of a trial that was suggested again."""
+        self._repeats += 1
+        seed = _run_seed(spec.seed, number, self._repeats)
+        trial_id = next(trial.trial_id for trial in self._trials if trial.number == number)
+        return _Job(trial_id, number, spec.model_copy(update={"seed": seed}), "replicate", 1)
 
     def _add_trial(self, chosen: Configuration | Suggestion, *, sampler: str | None) -> _Job:
         seed = _run_seed(chosen.trial.seed, len(self._trials) + 1)
@@ -267,7 +281,7 @@ class Launcher:
             budget=job.spec.budget,
         )
         self._store.add_event(
-            "started" if job.kind == "first" else "retried",
+            EVENTS[job.kind],
             study_id=self._ref.study_id,
             trial_id=job.trial_id,
             run_id=run_id,
@@ -378,6 +392,6 @@ class Launcher:
             )
 
 
-def _run_seed(base: int, number: int) -> int:
-    """A seed of its own for every trial of a study, unlike its neighbours'."""
-    return int(np.random.SeedSequence([base, number]).generate_state(1)[0] >> 1)
+def _run_seed(base: int, *indices: int) -> int:
+    """A seed of its own for every trial (and replicate) of a study, unlike its neighbours'."""
+    return int(np.random.SeedSequence([base, *indices]).generate_state(1)[0] >> 1)

@@ -36,14 +36,15 @@ def is_feasible(result: RunResult, found: Mapping[str, float]) -> bool:
 def past_trials(trials: Sequence[TrialRow], spec: StudySpec) -> list[PastTrial]:
     """A study's trials as the sampler hears of them.
 
-    What is still to be run, or to be run again, is pending. Trials of another budget (a
-    baseline may have its own) are left out: they would not compare.
+    What is still to be run, or to be run again, is pending. Trials of another budget are
+    left out, and the baseline, which may differ in what is not searched: neither compares.
     """
     budget = spec.trial.budget
     return [
         _past(trial, spec)
         for trial in trials
-        if (trial.budget_seconds, trial.budget_env_steps) == (budget.seconds, budget.env_steps)
+        if trial.origin != "baseline"
+        and (trial.budget_seconds, trial.budget_env_steps) == (budget.seconds, budget.env_steps)
     ]
 
 

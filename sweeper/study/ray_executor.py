@@ -44,11 +44,14 @@ class _TrialWorker:
     def run(self, spec: TrialSpec) -> Iterator[TrialEvent]:
         self._stop = StopSignal()
         # Not `yield from`: Ray resumes a generator by sending it a value.
-        for event in run_trial(spec, stop=self._stop):
-            yield event  # noqa: UP028
+        for event in run_trial(spec, stop=self._stop):  # noqa: UP028
+            yield event
 
     def stop(self) -> None:
         self._stop.requested = True
+
+    def pid(self) -> int:
+        return os.getpid()
 
 
 _TRIAL_WORKER = ray.remote(max_restarts=0, max_task_retries=0, max_concurrency=2)(_TrialWorker)
@@ -117,6 +120,10 @@ class RayExecutor:
         """See Executor."""
         for running in self._running:
             running.worker.stop.remote()
+
+    def worker_pids(self) -> list[int]:
+        """Processes of the workers that run a trial now."""
+        return ray.get([running.worker.pid.remote() for running in self._running])
 
     def close(self) -> None:
         """See Executor."""

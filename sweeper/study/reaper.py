@@ -23,7 +23,7 @@ GRACE_SECONDS = 1.0
 
 def start_reaper() -> subprocess.Popen[bytes]:
     """Watch over this process. Close the `stdin` of what is returned after an orderly end."""
-    return subprocess.Popen(
+    return subprocess.Popen(  # noqa: S603 - our own module and pid
         [sys.executable, "-m", "sweeper.study.reaper", str(os.getpid())],
         stdin=subprocess.PIPE,
         start_new_session=True,  # not in the terminal's group: it must survive its Ctrl-C

@@ -110,14 +110,18 @@ class Sampler:
         if spec.kind == "auto":
             logger.info("sampler auto: tpe, the surest on mixed parameters and few noisy trials")
 
-    def ask(self, past: Sequence[PastTrial]) -> Suggestion:
-        """The next trial, given every trial of the study so far, in the order asked."""
+    def ask(self, past: Sequence[PastTrial], *, repeats: int = 0) -> Suggestion:
+        """The next trial, given every trial of the study so far, in the order asked.
+
+        `repeats` is how many suggestions were duplicates of an earlier trial: without it, a
+        past that has not grown would bring the same one again.
+        """
         finished = sum(trial.state != "running" for trial in past)
         learns = self._kind in ("tpe", "gp", "nsga2")
         starting = learns and (len(past) < self._n_startup or finished < MIN_FINISHED)
         kind: Kind = "qmc" if starting else self._kind
         before = self._clock.now()
-        params = self._space.repair(self._params(kind, past))
+        params = self._space.repair(self._params(kind, past, len(past) + repeats))
         self._watch(kind, self._clock.now() - before)
         same = (t.number for t in past if self._space.fit(t.params) == params)
         return Suggestion(
@@ -140,8 +144,8 @@ class Sampler:
             self._kind,
         )
 
-    def _params(self, kind: Kind, past: Sequence[PastTrial]) -> Params:
-        seed, index = self._spec.seed, len(past)
+    def _params(self, kind: Kind, past: Sequence[PastTrial], index: int) -> Params:
+        seed = self._spec.seed
         match kind:
             case "qmc":
                 return sobol_point(self._space, seed=seed, index=index)
@@ -150,12 +154,12 @@ class Sampler:
             case "grid":
                 return grid_point(self._space, [self._space.fit(t.params) for t in past])
             case _:
-                return self._optuna(kind, past)
+                return self._optuna(kind, past, index)
 
     # The rebuilt study: Optuna's names, values and states for ours.
 
-    def _optuna(self, kind: Kind, past: Sequence[PastTrial]) -> Params:
-        seed = int(np.random.SeedSequence([self._spec.seed, len(past)]).generate_state(1)[0])
+    def _optuna(self, kind: Kind, past: Sequence[PastTrial], index: int) -> Params:
+        seed = int(np.random.SeedSequence([self._spec.seed, index]).generate_state(1)[0])
         sampler = _optuna_sampler(kind, seed)
         study = optuna.create_study(directions=self._directions, sampler=sampler)
         study.add_trials(self._rebuilt(kind, past))

@@ -156,7 +156,8 @@ class _Trial:
         self._deadline = deadline = Deadline(self._clock, self._spec.budget, stop=self._stop)
         self._timer.start()
         try:
-            measured_at = 0.0
+            measured = -1  # which of the MEASUREMENTS equal parts of the budget
+            statistics: UpdateStatistics | None = None
             while not deadline.expired:
                 rollout = collector.collect(deadline)
                 if rollout is None:
@@ -168,9 +169,13 @@ class _Trial:
                     collector.statistics.mean_return,
                     is_full=collector.statistics.is_full,
                 )
-                if deadline.progress >= measured_at or deadline.expired:
-                    measured_at = deadline.progress + 1.0 / MEASUREMENTS
+                part = int(deadline.progress * MEASUREMENTS)
+                if part > measured:
+                    measured = part
                     yield self._measure(deadline, statistics)
+                    statistics = None
+            if statistics is not None:  # the last update is always among them
+                yield self._measure(deadline, statistics)
         finally:
             self._timer.stop()
             self._elapsed_seconds = deadline.elapsed_seconds

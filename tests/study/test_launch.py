@@ -1,0 +1,263 @@
+"""The study loop on a real store, with trials run in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from sweeper.core.records import Measurement, RunStatus
+from sweeper.store import queries
+from sweeper.store.queries import TrialRow
+from sweeper.store.store import Store, StudyChangedError
+from sweeper.study.executor import InlineExecutor, RunEvent, lost_result
+from sweeper.study.launch import Launcher, LaunchState, claim_study
+from sweeper.study.spec import LoadedStudy, load_study
+from sweeper.trial.spec import TrialSpec
+
+STUDY: dict[str, Any] = {
+    "study": "matching",
+    "stop": {"trials": 5},
+    "trial": {
+        "env": {"make": "worlds:Matching"},
+        "algorithm": {"kind": "ppo", "n_steps": 16, "n_minibatches": 2, "n_epochs": 1},
+        "parallelism": {"vec_env": "serial", "n_envs": 2},
+        "budget": {"env_steps": 640},
+        "evaluation": {"episodes": 2},
+    },
+    "search": {
+        "parallelism.n_envs": {"kind": "pow2", "low": 1, "high": 4},
+        "algorithm.optimizer.learning_rate": {
+            "kind": "float",
+            "low": 1e-4,
+            "high": 1e-2,
+            "log": True,
+        },
+    },
+    "baseline": {"set": {"algorithm.gamma": 0.9}},
+    "enqueue": [{"parallelism.n_envs": 4}],
+}
+
+
+@dataclass
+class World:
+    """A store, and launches of one study on it."""
+
+    folder: Path
+    url: str
+
+    def load(self, **changes: Any) -> LoadedStudy:
+        path = self.folder / "study.yaml"
+        with path.open("w") as file:
+            YAML(typ="safe", pure=True).dump({**STUDY, **changes}, file)
+        return load_study(path)
+
+    def launch(
+        self,
+        *,
+        executor: InlineExecutor | None = None,
+        new_version: bool = False,
+        stop_after: int | None = None,
+        **changes: Any,
+    ) -> list[TrialRow]:
+        loaded = self.load(**changes)
+        target = loaded.spec.stop.trials
+        reader = None
+        with (
+            Store.open(self.url) as store,
+            claim_study(store, loaded, target_trials=target, new_version=new_version) as claim,
+        ):
+            reader = queries.open_reader(self.url)
+
+            def watch(state: LaunchState) -> None:
+                finished = sum(t.status == RunStatus.COMPLETED for t in state.trials)
+                if stop_after is not None and finished >= stop_after:
+                    launcher.stop()
+
+            launcher = Launcher(
+                loaded,
+                claim,
+                store,
+                reader,
+                executor or InlineExecutor(),
+                target_trials=target,
+                watch=watch,
+            )
+            launcher.run()
+            trials = queries.trials(reader, claim.study.study_id)
+            reader.dispose()
+        return trials
+
+    def sql(self, text: str) -> list[tuple[Any, ...]]:
+        from sweeper.store.sql import run_sql
+
+        reader = queries.open_reader(self.url)
+        rows = list(run_sql(reader, text).rows)
+        reader.dispose()
+        return rows
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    return World(tmp_path, f"sqlite:///{tmp_path / 'results.db'}")
+
+
+def test_a_study_runs_what_the_file_names_and_then_what_the_sampler_suggests(world: World) -> None:
+    trials = world.launch()
+    assert [trial.number for trial in trials] == [1, 2, 3, 4, 5]
+    assert [trial.origin for trial in trials][:3] == ["baseline", "enqueued", "startup"]
+    assert all(trial.status == "COMPLETED" for trial in trials)
+    assert all(trial.feasible for trial in trials)
+    assert trials[0].gamma == 0.9
+    assert trials[1].n_envs == 4
+    assert world.sql("SELECT count(*) FROM runs WHERE status = 'COMPLETED'") == [(5,)]
+    assert world.sql("SELECT count(DISTINCT seed) FROM runs") == [(5,)]
+    assert world.sql("SELECT min(n) FROM (SELECT count(*) AS n FROM measurements GROUP BY run_id)")[
+        0
+    ] > (1,)
+    assert world.sql("SELECT count(*) FROM evaluations") == [(20,)]
+    assert world.sql("SELECT count(*) FROM hosts") == [(1,)]
+    assert world.sql("SELECT count(*) FROM launchers") == [(0,)]
+
+
+def test_the_stored_configuration_runs_as_it_is(world: World) -> None:
+    from sweeper.trial.run import run_trial
+
+    trial = world.launch()[2]
+    *_, result = run_trial(TrialSpec.model_validate_json(trial.config_json))
+    assert result.final_return == trial.final_return  # type: ignore[union-attr]
+
+
+def test_launching_a_finished_study_again_runs_nothing(world: World) -> None:
+    first = world.launch()
+    assert world.launch() == first
+
+
+def test_a_larger_total_adds_trials(world: World) -> None:
+    world.launch()
+    assert len(world.launch(stop={"trials": 7})) == 7
+    assert world.sql("SELECT count(*) FROM runs") == [(7,)]
+
+
+def test_a_changed_file_is_refused_unless_it_may_be_a_new_version(world: World) -> None:
+    world.launch()
+    search = {**STUDY["search"], "parallelism.n_envs": {"kind": "pow2", "low": 2, "high": 8}}
+    with pytest.raises(StudyChangedError, match="another file"):
+        world.launch(search=search, stop={"trials": 7})
+    trials = world.launch(search=search, stop={"trials": 7}, new_version=True)
+    assert len(trials) == 7
+    assert world.sql("SELECT number FROM study_versions") == [(1,), (2,)]
+
+
+def test_a_stopped_study_is_taken_up_where_it_was(world: World) -> None:
+    before = world.launch(stop_after=2)
+    assert 2 <= len(before) < 5
+    after = world.launch()
+    assert [trial.status for trial in after] == ["COMPLETED"] * 5
+    assert world.sql("SELECT count(*) FROM runs WHERE status = 'RUNNING'") == [(0,)]
+    assert world.sql(
+        "SELECT count(*) FROM (SELECT trial_id FROM runs WHERE status = 'COMPLETED' "
+        "GROUP BY trial_id HAVING count(*) > 1)"
+    ) == [(0,)]
+
+
+class Losing(InlineExecutor):
+    """Loses the first attempts at a trial, as if its process had died."""
+
+    def __init__(self, losses: int, status: RunStatus = RunStatus.LOST) -> None:
+        super().__init__()
+        self.left = losses
+        self.status = status
+
+    def events(self, timeout_seconds: float) -> list[RunEvent]:
+        events = super().events(timeout_seconds)
+        if self.left and events and isinstance(events[0].event, Measurement):
+            self.left -= 1
+            run_id = events[0].run_id
+            self.close()
+            return [RunEvent(run_id, lost_result(self.status, "the process died"))]
+        return events
+
+
+def test_a_lost_run_is_made_again_with_the_same_seed(world: World) -> None:
+    trials = world.launch(executor=Losing(2))
+    assert [trial.status for trial in trials] == ["COMPLETED"] * 5
+    rows = world.sql(
+        "SELECT attempt, kind, status, reason FROM runs WHERE trial_id = 1 ORDER BY run_id"
+    )
+    assert rows == [
+        (1, "first", "LOST", "the process died"),
+        (2, "retry", "LOST", "the process died"),
+        (3, "retry", "COMPLETED", None),
+    ]
+    assert world.sql("SELECT count(DISTINCT seed) FROM runs WHERE trial_id = 1") == [(1,)]
+
+
+def test_retries_are_bounded(world: World) -> None:
+    trials = world.launch(executor=Losing(100), stop={"trials": 2})
+    assert [trial.status for trial in trials] == ["LOST"] * 2
+    assert world.sql("SELECT count(*) FROM runs") == [(6,)]
+    assert [trial.status for trial in world.launch(stop={"trials": 2})] == ["LOST"] * 2
+
+
+def test_a_run_that_was_left_by_a_dead_launcher_is_lost_and_made_again(world: World) -> None:
+    loaded = world.load()
+    with (
+        Store.open(world.url) as store,
+        claim_study(store, loaded, target_trials=5) as claim,
+    ):
+        (baseline, *_) = loaded.queue
+        trial = store.add_trial(
+            claim.study, origin="baseline", sampler=None, config=baseline.trial, params={}
+        )
+        store.add_run(
+            trial.trial_id,
+            kind="first",
+            attempt=1,
+            seed=1,
+            seed_kind="tuning",
+            host=None,
+            budget=baseline.trial.budget,
+        )
+    trials = world.launch()
+    assert [t.status for t in trials] == ["COMPLETED"] * 5
+    assert world.sql("SELECT status FROM runs WHERE trial_id = 1 ORDER BY run_id") == [
+        ("LOST",),
+        ("COMPLETED",),
+    ]
+
+
+def test_an_error_of_the_environment_fails_its_trial_and_not_the_study(world: World) -> None:
+    trial = {
+        **STUDY["trial"],
+        "env": {"make": "worlds:Broken", "kwargs": {"how": "raise", "after": 20}},
+    }
+    trials = world.launch(trial=trial)
+    assert {trial.status for trial in trials} == {"ERROR"}
+    assert all("the simulator exploded" in str(trial.reason) for trial in trials)
+    assert world.sql("SELECT count(*) FROM runs") == [(5,)]  # not retried
+    assert world.sql("SELECT count(*) FROM runs WHERE reason LIKE '%Traceback%'") == [(5,)]
+
+
+def test_a_suggestion_that_was_made_before_becomes_a_replicate(world: World) -> None:
+    search = {"parallelism.n_envs": {"kind": "pow2", "low": 1, "high": 2}}
+    changes: dict[str, Any] = {"search": search, "baseline": None, "enqueue": []}
+    trials = world.launch(**changes, stop={"trials": 6})
+    assert len(trials) == 2
+    assert sum(trial.n_runs for trial in trials) == 6
+    assert world.sql("SELECT kind, count(*) FROM runs GROUP BY kind ORDER BY kind") == [
+        ("first", 2),
+        ("replicate", 4),
+    ]
+    assert world.sql("SELECT count(DISTINCT seed) FROM runs") == [(6,)]
+    assert world.launch(**changes, stop={"trials": 6}) == trials
+
+
+def test_a_constraint_keeps_trials_off_the_front(world: World) -> None:
+    trials = world.launch(constraints={"final_return": {"min": 1000.0}})
+    assert not any(trial.feasible for trial in trials)
+    assert world.sql("SELECT count(*) FROM pareto_front") == [(0,)]

@@ -1,0 +1,228 @@
+"""Trials from spec to result, in this process."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+import torch
+
+from sweeper.core.clock import ManualClock, StopSignal
+from sweeper.core.records import (
+    Evaluation,
+    Measurement,
+    RunResult,
+    RunStatus,
+    TrainingStarted,
+    TrialEvent,
+)
+from sweeper.rl.policy import ActorCritic
+from sweeper.trial.run import MEASUREMENTS, run_trial
+from sweeper.trial.spec import TrialSpec
+
+
+def spec(env: dict[str, Any] | str = "worlds:Matching", **overrides: Any) -> TrialSpec:
+    data: dict[str, Any] = {
+        "env": {"make": env} if isinstance(env, str) else env,
+        "algorithm": {"kind": "ppo", "n_steps": 16, "n_minibatches": 2, "n_epochs": 2},
+        "parallelism": {"vec_env": "serial", "n_envs": 4},
+        "budget": {"env_steps": 1024},
+        "evaluation": {"episodes": 3},
+    }
+    for path, value in overrides.items():
+        section, _, key = path.partition("__")
+        data[section] = {**data[section], key: value} if key else value
+    return TrialSpec.model_validate(data)
+
+
+def run(trial: TrialSpec, **options: Any) -> tuple[list[TrialEvent], RunResult]:
+    events = list(run_trial(trial, **options))
+    result = events[-1]
+    assert isinstance(result, RunResult)
+    assert sum(isinstance(event, RunResult) for event in events) == 1
+    return events, result
+
+
+def test_events_come_in_order_and_the_result_is_last() -> None:
+    events, result = run(spec())
+    kinds = [type(event) for event in events]
+    n_measurements = kinds.count(Measurement)
+    assert kinds == [
+        TrainingStarted,
+        *[Measurement] * n_measurements,
+        *[Evaluation] * 6,
+        RunResult,
+    ]
+    assert n_measurements == result.updates == 16
+    assert result.status is RunStatus.COMPLETED
+    assert result.reason is None
+    assert result.env_steps == 1024
+    assert result.episodes == 100
+    assert result.overshoot_seconds == 0.0
+
+
+def test_measurements_are_bounded_and_the_last_update_is_among_them() -> None:
+    events, result = run(spec(budget__env_steps=64 * 700, algorithm__n_epochs=1))
+    measurements = [event for event in events if isinstance(event, Measurement)]
+    assert result.updates == 700
+    assert MEASUREMENTS * 0.9 <= len(measurements) <= MEASUREMENTS + 1
+    assert measurements[-1].updates == 700
+    assert measurements[-1].progress == 1.0
+
+
+@pytest.mark.parametrize("vec_env", ["serial", "subproc"])
+@pytest.mark.parametrize("overlap", [False, True])
+def test_a_seed_and_a_budget_of_steps_give_one_result_to_the_bit(
+    vec_env: str, overlap: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same parameters on the serial and the subprocess VecEnv, whatever the timing."""
+    policies: list[ActorCritic] = []
+    original = ActorCritic.__init__
+
+    def remember(self: ActorCritic, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        policies.append(self)
+
+    monkeypatch.setattr(ActorCritic, "__init__", remember)
+    parallel = spec(
+        {"id": "CartPole-v1", "normalize_observation": True, "normalize_reward": True},
+        parallelism__vec_env=vec_env,
+        parallelism__overlap=overlap,
+    )
+    serial = spec(
+        {"id": "CartPole-v1", "normalize_observation": True, "normalize_reward": True},
+        parallelism__overlap=overlap,
+    )
+    results = [run(trial)[1] for trial in (serial, parallel)]
+    assert torch.equal(policies[0].flat, policies[1].flat)
+    assert results[0].final_return == results[1].final_return
+    assert results[0].final_return_stochastic == results[1].final_return_stochastic
+    other_seed = run(serial.model_copy(update={"seed": 1}))[1]
+    assert not torch.equal(policies[0].flat, policies[2].flat)
+    assert other_seed.status is RunStatus.COMPLETED
+
+
+class SteppingClock(ManualClock):
+    """Every look at the time takes a millisecond."""
+
+    def now(self) -> float:
+        self.advance(0.001)
+        return super().now()
+
+
+def test_a_budget_of_seconds_ends_by_the_clock_and_phases_sum_to_it() -> None:
+    _, result = run(spec(budget={"seconds": 2.0}), clock=SteppingClock())
+    assert result.status is RunStatus.COMPLETED
+    assert 2.0 <= result.elapsed_seconds < 2.1
+    assert result.overshoot_seconds == pytest.approx(result.elapsed_seconds - 2.0, abs=0.01)
+    phases = result.phases
+    total = phases.rollout + phases.update + phases.normalize + phases.other
+    assert total == pytest.approx(result.elapsed_seconds, rel=0.02)
+    assert result.steps_per_second == pytest.approx(result.env_steps / result.elapsed_seconds)
+
+
+def test_a_stop_ends_training_as_interrupted_and_evaluates_nothing() -> None:
+    stop = StopSignal()
+    events: list[TrialEvent] = []
+    for event in run_trial(spec(), stop=stop):
+        events.append(event)
+        stop.requested = stop.requested or isinstance(event, Measurement)
+    result = events[-1]
+    assert isinstance(result, RunResult)
+    assert result.status is RunStatus.INTERRUPTED
+    assert result.updates == 1
+    assert not any(isinstance(event, Evaluation) for event in events)
+
+
+def broken(how: str, vec_env: str = "serial") -> TrialSpec:
+    env = {"make": "worlds:Broken", "kwargs": {"how": how}}
+    return spec(env, parallelism__vec_env=vec_env)
+
+
+def test_an_environment_that_raises_is_an_error_with_its_traceback() -> None:
+    _, result = run(broken("raise"))
+    assert result.status is RunStatus.ERROR
+    assert result.reason is not None
+    assert "the simulator exploded" in result.reason.splitlines()[0]
+    assert "worlds.py" in result.reason
+    assert result.env_steps == 400  # what was collected is still counted
+    assert result.updates > 0
+
+
+def test_an_environment_that_returns_nan_is_divergence() -> None:
+    _, result = run(broken("nan"))
+    assert result.status is RunStatus.DIVERGED
+    assert result.final_return is None
+
+
+@pytest.mark.parametrize("how", ["exit", "kill"])
+def test_an_environment_process_that_dies_is_lost(how: str) -> None:
+    _, result = run(broken(how, vec_env="subproc"))
+    assert result.status is RunStatus.LOST
+
+
+def test_a_learning_rate_that_blows_up_is_divergence() -> None:
+    blown = spec(
+        algorithm={
+            "kind": "ppo",
+            "n_steps": 16,
+            "n_minibatches": 2,
+            "max_grad_norm": None,
+            "network": {"activation": "relu"},
+            "optimizer": {"kind": "sgd", "learning_rate": 10.0},
+        },
+        budget__env_steps=64_000,
+    )
+    _, result = run(blown)
+    assert result.status is RunStatus.DIVERGED
+    assert result.reason is not None
+    assert "NaN" in result.reason
+
+
+def test_evaluation_is_the_same_for_every_trial_and_marks_what_was_cut() -> None:
+    events, result = run(spec({"make": "worlds:Constant", "kwargs": {"length": 5}}))
+    episodes = [event for event in events if isinstance(event, Evaluation)]
+    assert [(e.deterministic, e.episode) for e in episodes] == [
+        (kind, i) for kind in (True, False) for i in range(3)
+    ]
+    assert all(e.episode_return == 5.0 and e.length == 5 and e.truncated for e in episodes)
+    assert result.final_return == result.final_return_stochastic == 5.0
+    again, _ = run(spec("worlds:Constant", seed=9))
+    seeds = [e.seed for e in again if isinstance(e, Evaluation)]
+    assert seeds == [e.seed for e in episodes]
+
+
+def test_the_study_names_the_policy_that_counts() -> None:
+    _, result = run(spec(evaluation__policy="stochastic", budget__env_steps=64))
+    assert result.final_return == result.final_return_stochastic
+
+
+def test_the_threshold_is_reached_by_the_mean_of_a_hundred_episodes() -> None:
+    easy = spec({"id": "CartPole-v1"}, budget__env_steps=20_000)
+    _, result = run(easy)
+    assert result.seconds_to_threshold is None  # censored, not infinite
+    assert result.return_area is not None
+    assert result.return_area > 0
+
+
+def test_a_trial_is_pinned_to_the_cores_it_leased_and_the_process_gets_its_own_back() -> None:
+    before = os.sched_getaffinity(0)
+    inside: set[int] = set()
+    for event in run_trial(spec()):
+        if isinstance(event, Measurement):
+            inside = os.sched_getaffinity(0)
+        if isinstance(event, RunResult):
+            assert set(event.leased_cores) == inside
+    assert len(inside) == 1
+    assert os.sched_getaffinity(0) == before
+
+
+def test_a_trial_reports_what_it_cost() -> None:
+    _, result = run(spec(parallelism__vec_env="subproc"))
+    assert result.cpu_seconds is not None
+    assert result.cpu_seconds > 0
+    assert result.peak_rss_bytes is not None
+    assert result.peak_rss_bytes > 50e6
+    assert result.core_seconds == pytest.approx(result.elapsed_seconds)
+    assert result.involuntary_switches is not None
