@@ -20,6 +20,18 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 )
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Quick tests first: a plain mistake is told before anything slow begins."""
+    order = ("slow", "system", "browser")
+
+    def rank(item: pytest.Item) -> int:
+        return max(
+            (1 + order.index(m.name) for m in item.iter_markers() if m.name in order), default=0
+        )
+
+    items.sort(key=rank)
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[Any]:
     """A PostgreSQL of this test session, on a socket of its own; gone afterwards."""
