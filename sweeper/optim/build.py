@@ -1,14 +1,26 @@
-"""OptimizerSpec -> a torch optimizer over one flat parameter, with clipping and schedule."""
+"""OptimizerSpec -> a torch optimizer over one flat parameter, with clipping and schedule, and
+K-FAC before it where that is asked for."""
 
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from sweeper.optim.kfac import KFAC, FisherBlocks
 from sweeper.optim.schedules import multiplier
-from sweeper.optim.spec import AdamSpec, AdamWSpec, OptimizerSpec, RMSpropSpec, SGDSpec
+from sweeper.optim.spec import AdamSpec, AdamWSpec, KFACSpec, OptimizerSpec, RMSpropSpec, SGDSpec
+
+
+class Step(NamedTuple):
+    """What one step found."""
+
+    grad_norm: float
+    """Before clipping."""
+    kfac_nu: float | None = None
+    """The factor by which K-FAC's trust region shortened it; None under other optimizers."""
 
 
 class Optimizer:
@@ -18,11 +30,26 @@ class Optimizer:
     and a step is one call of torch's optimizer, whatever the network's depth.
     """
 
-    def __init__(self, spec: OptimizerSpec, parameter: Tensor, *, max_grad_norm: float | None):
+    def __init__(
+        self,
+        spec: OptimizerSpec,
+        parameter: Tensor,
+        *,
+        max_grad_norm: float | None,
+        blocks: FisherBlocks | None = None,
+    ) -> None:
+        """`blocks` are views of `parameter.grad`, which only K-FAC needs."""
         self._spec = spec
         self._parameter = parameter
         self._max_grad_norm = max_grad_norm
         self._torch = _build(spec, parameter)
+        self.kfac: KFAC | None = None
+        """To be shown a Fisher pass before each step; None under other optimizers."""
+        if isinstance(spec, KFACSpec):
+            assert blocks is not None
+            assert parameter.grad is not None
+            self.kfac = KFAC(spec, parameter.grad, blocks)
+        self._rate = self.learning_rate(0.0)
 
     def learning_rate(self, progress: float) -> float:
         """The scheduled rate at `progress` in [0, 1]."""
@@ -30,21 +57,43 @@ class Optimizer:
 
     def set_progress(self, progress: float) -> None:
         """Use the scheduled rate at `progress` from the next step on."""
-        self._torch.param_groups[0]["lr"] = self.learning_rate(progress)
+        self._rate = self.learning_rate(progress)
+        self._torch.param_groups[0]["lr"] = self._rate * _undamped(self._spec)
 
-    def step(self) -> float:
-        """Clip the gradient and step; returns its norm before clipping."""
+    def step(self) -> Step:
+        """Clip the gradient, precondition it, and step."""
         gradient = self._parameter.grad
         assert gradient is not None
         norm = math.sqrt(torch.dot(gradient, gradient).item())
         if self._max_grad_norm is not None and norm > self._max_grad_norm:
             gradient.mul_(self._max_grad_norm / norm)
+        nu = None if self.kfac is None else self.kfac.precondition(self._rate)
         self._torch.step()
-        return norm
+        return Step(norm, nu)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that later steps depend on, but the parameter itself."""
+        kfac = None if self.kfac is None else self.kfac.state_dict()
+        return {"torch": self._torch.state_dict(), "kfac": kfac}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from what `state_dict` of an optimizer of the same spec gave."""
+        self._torch.load_state_dict(state["torch"])
+        if self.kfac is not None:
+            self.kfac.load_state_dict(state["kfac"])
+
+
+def _undamped(spec: OptimizerSpec) -> float:
+    """The share of the rate that a step adds to the velocity.
+
+    Momentum sums steps up to 1 / (1 - momentum) of them; under K-FAC, where each is as long as
+    the trust region allows, the sum must not leave it.
+    """
+    return 1.0 - spec.momentum if isinstance(spec, KFACSpec) else 1.0
 
 
 def _build(spec: OptimizerSpec, parameter: Tensor) -> torch.optim.Optimizer:
-    rate = spec.learning_rate
+    rate = spec.learning_rate * _undamped(spec)
     match spec:
         case AdamSpec():
             return torch.optim.Adam(
@@ -61,5 +110,5 @@ def _build(spec: OptimizerSpec, parameter: Tensor) -> torch.optim.Optimizer:
             )
         case RMSpropSpec():
             return torch.optim.RMSprop([parameter], lr=rate, alpha=spec.alpha, eps=spec.eps)
-        case SGDSpec():
+        case SGDSpec() | KFACSpec():
             return torch.optim.SGD([parameter], lr=rate, momentum=spec.momentum, fused=True)

@@ -125,4 +125,34 @@ class SGDSpec(_Optimizer):
     """Decay of the velocity; 0 is plain gradient descent."""
 
 
-OptimizerSpec = Annotated[AdamSpec | AdamWSpec | RMSpropSpec | SGDSpec, Field(discriminator="kind")]
+class KFACSpec(_Optimizer):
+    """Natural gradient, Kronecker-factored, in a trust region (Martens & Grosse 2015)."""
+
+    kind: Literal["kfac"] = "kfac"
+    learning_rate: float = Field(default=0.25, gt=0, le=10)
+    """Rate at progress 0; the schedule multiplies it, and the trust region bounds the step."""
+    schedule: ScheduleSpec = LinearSchedule()
+    """How the rate follows progress through the budget."""
+    momentum: float = Field(default=0.9, ge=0, lt=1)
+    """Decay of the velocity; a step adds 1 - momentum of itself to it."""
+    clip_kl: float = Field(default=1e-3, gt=0)
+    """Bound on a step's quadratic form in the Fisher matrix, which is twice its KL."""
+    damping: float = Field(default=0.01, gt=0)
+    """Added to the Fisher matrix before it is inverted."""
+    factored_damping: bool = False
+    """Share the damping out between the two factors, by the ratio of their mean eigenvalues."""
+    stats_decay: float = Field(default=0.99, ge=0, lt=1)
+    """Decay of the factors' running averages."""
+    stats_accum_iter: int = Field(default=10, ge=1)
+    """The first so many batches of statistics are averaged with equal weights."""
+    kfac_update: int = Field(default=1, ge=1)
+    """Steps between two decompositions of the factors."""
+    cold_iter: int = Field(default=10, ge=0)
+    """The first so many steps follow the plain gradient, in the same trust region."""
+    value_fisher_coef: float = Field(default=1.0, gt=0)
+    """Weight of the value network in the Fisher matrix; the policy's is 1."""
+
+
+OptimizerSpec = Annotated[
+    AdamSpec | AdamWSpec | RMSpropSpec | SGDSpec | KFACSpec, Field(discriminator="kind")
+]

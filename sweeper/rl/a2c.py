@@ -3,6 +3,9 @@
 One gradient a rollout, over all of its B transitions::
 
     loss = mean(-log_prob * A) + value_coef * mean((V - R)^2) / 2 - entropy_coef * mean(entropy)
+
+Under a first-order optimizer that is A2C; under K-FAC it is ACKTR (Wu et al. 2017,
+arXiv:1708.05144).
 """
 
 from __future__ import annotations
@@ -17,11 +20,12 @@ from sweeper.core.clock import Deadline
 from sweeper.core.errors import DivergedError
 from sweeper.core.timing import PhaseTimer
 from sweeper.optim.build import Optimizer
+from sweeper.rl.fisher import FisherPass
 from sweeper.rl.learner import UpdateStatistics, explained_variance, normalized
 from sweeper.rl.numpy_policy import NumpyPolicy
 from sweeper.rl.policy import ActorCritic, Evaluator
 from sweeper.rl.rollout import Batch, Rollout, build_batch
-from sweeper.rl.spec import A2CSpec
+from sweeper.rl.spec import A2CSpec, ACKTRSpec
 
 
 class _Losses(NamedTuple):
@@ -31,15 +35,28 @@ class _Losses(NamedTuple):
 
 
 class A2C:
-    """The A2C learner; see `Learner`."""
+    """The A2C and ACKTR learner; see `Learner`."""
 
     def __init__(
-        self, spec: A2CSpec, policy: ActorCritic, evaluator: Evaluator, *, timer: PhaseTimer
+        self,
+        spec: A2CSpec | ACKTRSpec,
+        policy: ActorCritic,
+        evaluator: Evaluator,
+        *,
+        seed: int,
+        timer: PhaseTimer,
     ) -> None:
         self._spec = spec
         self._policy = policy
         self._evaluator = evaluator
-        self._optimizer = Optimizer(spec.optimizer, policy.flat, max_grad_norm=spec.max_grad_norm)
+        self._optimizer = Optimizer(
+            spec.optimizer,
+            policy.flat,
+            max_grad_norm=spec.max_grad_norm,
+            blocks=policy.fisher_blocks(),
+        )
+        kfac = self._optimizer.kfac
+        self._fisher = None if kfac is None else FisherPass(kfac, policy, evaluator, seed=seed)
         self._timer = timer
 
     def update(self, rollout: Rollout, deadline: Deadline) -> UpdateStatistics:
@@ -60,8 +77,8 @@ class A2C:
             else:
                 losses = self._autograd(batch)
             with self._timer("optimizer"):
-                norm = self._optimizer.step()
-            if not (math.isfinite(norm) and self._policy.flat.isfinite().all()):
+                step = self._optimizer.step()
+            if not (math.isfinite(step.grad_norm) and self._policy.flat.isfinite().all()):
                 raise DivergedError("the gradient or the parameters are NaN or infinite")
         return UpdateStatistics(
             learning_rate=self._optimizer.learning_rate(progress),
@@ -69,12 +86,20 @@ class A2C:
             policy_loss=losses.policy_loss,
             value_loss=losses.value_loss,
             explained_variance=variance,
-            grad_norm=norm,
+            grad_norm=step.grad_norm,
+            kfac_nu=step.kfac_nu,
         )
+
+    def _observe(self, batch: Batch) -> None:
+        """Show K-FAC, if it is used, the Fisher matrix at these observations."""
+        if self._fisher is not None:
+            with self._timer("optimizer"):
+                self._fisher(batch.features)
 
     def _derived(self, network: NumpyPolicy, batch: Batch) -> _Losses:
         spec, size = self._spec, len(batch.value)
         log_prob, entropy, value = network.forward(batch.features, batch.action)
+        self._observe(batch)
         error = value - batch.returns
         losses = _Losses(
             policy_loss=-float((log_prob * batch.advantage).mean()),
@@ -90,6 +115,7 @@ class A2C:
 
     def _autograd(self, batch: Batch) -> _Losses:
         spec, policy = self._spec, self._policy
+        self._observe(batch)
         features, action, _, _, advantage, returns = map(torch.from_numpy, batch)
         outputs, value, log_std = policy.forward(features)
         log_prob = policy.distribution.log_prob(outputs, log_std, action)

@@ -14,7 +14,7 @@ from sweeper.rl.learner import Learner
 from sweeper.rl.numpy_policy import NumpyPolicy
 from sweeper.rl.policy import ActorCritic, AutogradEvaluator, Evaluator
 from sweeper.rl.ppo import PPO
-from sweeper.rl.spec import A2CSpec, AlgorithmSpec, PPOSpec
+from sweeper.rl.spec import A2CSpec, ACKTRSpec, AlgorithmSpec, PPOSpec
 
 
 class Agent(NamedTuple):
@@ -45,6 +45,6 @@ def build_agent(
     match spec:
         case PPOSpec():
             learner = PPO(spec, policy, evaluator, seed=seed, timer=timer)
-        case A2CSpec():
-            learner = A2C(spec, policy, evaluator, timer=timer)
+        case A2CSpec() | ACKTRSpec():
+            learner = A2C(spec, policy, evaluator, seed=seed, timer=timer)
     return Agent(policy, evaluator, distribution, learner)

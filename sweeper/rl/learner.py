@@ -26,6 +26,8 @@ class UpdateStatistics(NamedTuple):
     """1 - Var(returns - value) / Var(returns), with the values before the update."""
     grad_norm: float | None = None
     """Before clipping, mean over minibatches."""
+    kfac_nu: float | None = None
+    """How far K-FAC's trust region shortened the steps: their factor, mean over minibatches."""
 
 
 class Learner(Protocol):

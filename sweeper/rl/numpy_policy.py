@@ -14,9 +14,11 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sweeper.optim.kfac import LayerSample
 from sweeper.rl.distributions import (
     LOG_2PI,
     Bernoulli,
@@ -118,11 +120,41 @@ class NumpyPolicy:
         """
         buffers = self._buffers_for(len(d_value))
         d_outputs = self._head.backward(d_log_prob, d_entropy)
-        last, d_last = buffers.hidden[-1], buffers.d_hidden[-1]
+        last = buffers.hidden[-1]
         np.matmul(d_outputs, last[0], out=self._d_policy_weight)
         np.sum(d_outputs, axis=1, out=self._d_policy_bias)
         np.matmul(d_value[None], last[1], out=self._d_value_weight)
         np.sum(d_value, keepdims=True, out=self._d_value_bias)
+        self._backpropagate(d_outputs, d_value, buffers)
+        below = self._features
+        for (d_weight, d_bias), h, d_s in zip(
+            self._d_layers, buffers.hidden, buffers.d_hidden, strict=True
+        ):
+            np.matmul(d_s.transpose(0, 2, 1), below, out=d_weight)
+            np.matmul(buffers.ones, d_s, out=d_bias)
+            below = h
+
+    def fisher(self, noise: F32, d_value: F32) -> list[LayerSample]:
+        """What K-FAC needs of the last `forward`, each layer's inputs and output gradients.
+
+        The loss of a sample is minus the log-probability of an action drawn with its row of
+        `noise` [B, K], plus a critic's whose gradient is `d_value` [B]. Call it before
+        `backward`; the arrays are buffers that both write to.
+        """
+        buffers = self._buffers_for(len(d_value))
+        d_outputs = self._head.fisher(noise.T)
+        self._backpropagate(d_outputs, d_value, buffers)
+        last = buffers.hidden[-1]
+        inputs = [self._features[None], *buffers.hidden[:-1], last[:1], last[1:]]
+        gradients = [*buffers.d_hidden, d_outputs.T[None], d_value[None, :, None]]
+        return [
+            LayerSample(torch.from_numpy(a), torch.from_numpy(g))
+            for a, g in zip(inputs, gradients, strict=True)
+        ]
+
+    def _backpropagate(self, d_outputs: F32, d_value: F32, buffers: _Buffers) -> None:
+        """Fill `d_hidden` with the gradients of the hidden layers before their activations."""
+        d_last = buffers.d_hidden[-1]
         np.matmul(d_outputs.T, self._policy_weight, out=d_last[0])
         np.multiply(d_value[:, None], self._value_weight, out=d_last[1])
         for i in range(len(self._layers) - 1, -1, -1):
@@ -134,10 +166,6 @@ class NumpyPolicy:
                 np.multiply(h, h, out=scratch)
                 np.multiply(scratch, d_h, out=scratch)
                 np.subtract(d_h, scratch, out=d_h)
-            d_weight, d_bias = self._d_layers[i]
-            below = buffers.hidden[i - 1] if i else self._features
-            np.matmul(d_h.transpose(0, 2, 1), below, out=d_weight)
-            np.matmul(buffers.ones, d_h, out=d_bias)
             if i:
                 np.matmul(d_h, self._layers[i][0], out=buffers.d_hidden[i - 1])
 
@@ -174,6 +202,11 @@ class _Head(Protocol):
         """dL/doutputs [K, B] of the last forward."""
         ...
 
+    def fisher(self, noise: F32) -> F32:
+        """d(-log_prob)/doutputs [K, B] of actions drawn with `noise` [K, B], after forward and
+        before backward."""
+        ...
+
 
 class _GaussianHead:
     def __init__(self, log_std: F32, d_log_std: F32) -> None:
@@ -195,6 +228,11 @@ class _GaussianHead:
         self._z *= self._inverse_std
         self._z *= d_log_prob
         return self._z
+
+    def fisher(self, noise: F32) -> F32:
+        # action = mean + std noise, so z = noise
+        d_mean: F32 = noise * -self._inverse_std
+        return d_mean
 
 
 class _MultiCategoricalHead:
@@ -231,6 +269,13 @@ class _MultiCategoricalHead:
                 d_logits -= log_p
         return self._outputs
 
+    def fisher(self, noise: F32) -> F32:
+        d_outputs = np.empty_like(self._outputs)
+        scores = self._outputs + noise
+        for s, index, (p, *_) in zip(self._slices, self._indices, self._terms, strict=True):
+            np.subtract(p, index == scores[s].argmax(0), out=d_outputs[s])
+        return d_outputs
+
 
 class _BernoulliHead:
     def forward(self, outputs: F32, action: NDArray[Any]) -> tuple[F32, F32]:
@@ -246,6 +291,10 @@ class _BernoulliHead:
         d_logits: F32 = self._outputs * self._p * (self._p - 1)
         d_logits *= d_entropy
         d_logits += (self._action - self._p) * d_log_prob
+        return d_logits
+
+    def fisher(self, noise: F32) -> F32:
+        d_logits: F32 = self._p - (self._outputs + noise > 0)
         return d_logits
 
 

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sweeper.optim.kfac import FisherBlocks, KnownFisher, LinearGradient
 from sweeper.rl.distributions import Distribution
 from sweeper.rl.spec import MLPSpec
 
@@ -66,6 +67,15 @@ class Weights(NamedTuple):
     log_std: Tensor | None
 
 
+class LayerCall(NamedTuple):
+    """One pass through a linear layer, or through one of each network."""
+
+    a: Tensor
+    """[2, B, I] inputs; [1, B, I] where both networks, or only one, read them."""
+    s: Tensor
+    """[2, B, O] outputs before the nonlinearity; [B, O] of a head."""
+
+
 class ActorCritic:
     """The network in torch; the reference that every faster path is tested against."""
 
@@ -97,15 +107,40 @@ class ActorCritic:
         policy_weight, policy_bias, value_weight, value_bias = views[n:]
         return Weights(hidden, policy_weight, policy_bias, value_weight, value_bias, log_std)
 
-    def forward(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """features [B, D] -> policy outputs [B, K], values [B], log_std [A] or None."""
+    def fisher_blocks(self) -> FisherBlocks:
+        """The gradient as K-FAC divides it: hidden layers, policy head, value head; log_std.
+
+        log_std enters no layer: as of independent normals, its Fisher matrix is 2 I exactly.
+        """
+        gradient = self.weights(self.flat.grad)
+        hidden = [
+            LinearGradient(weight, bias, shares_input=i == 0)
+            for i, (weight, bias) in enumerate(gradient.hidden)
+        ]
+        policy = LinearGradient(gradient.policy_weight[None], gradient.policy_bias[None])
+        value = LinearGradient(gradient.value_weight[None], gradient.value_bias[None])
+        log_std = () if gradient.log_std is None else (KnownFisher(gradient.log_std, 2.0),)
+        return FisherBlocks([*hidden, policy, value], log_std)
+
+    def forward(
+        self, features: Tensor, *, tape: list[LayerCall] | None = None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """features [B, D] -> policy outputs [B, K], values [B], log_std [A] or None.
+
+        A `tape` is given each layer's input and output, in the order of `fisher_blocks`.
+        """
         weights = self.weights()
         activation = torch.tanh if self.network.activation == "tanh" else torch.relu
         h = features.expand(2, *features.shape)
+        calls: list[LayerCall] = []
         for weight, bias in weights.hidden:
-            h = activation(torch.baddbmm(bias[:, None], h, weight.transpose(1, 2)))
+            s = torch.baddbmm(bias[:, None], h, weight.transpose(1, 2))
+            calls.append(LayerCall(h if calls else features[None], s))
+            h = activation(s)
         outputs = torch.addmm(weights.policy_bias, h[0], weights.policy_weight.T)
         value = torch.addmm(weights.value_bias, h[1], weights.value_weight.T)
+        if tape is not None:
+            tape += [*calls, LayerCall(h[:1], outputs), LayerCall(h[1:], value)]
         return outputs, value[:, 0], weights.log_std
 
     def _initialize(self, generator: torch.Generator) -> None:

@@ -12,6 +12,7 @@ things that the network computes for each sample; `NumpyPolicy` carries it on to
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -21,8 +22,9 @@ from numpy.typing import NDArray
 from sweeper.core.clock import Deadline
 from sweeper.core.errors import DivergedError
 from sweeper.core.timing import PhaseTimer
-from sweeper.optim.build import Optimizer
+from sweeper.optim.build import Optimizer, Step
 from sweeper.optim.schedules import multiplier
+from sweeper.rl.fisher import FisherPass
 from sweeper.rl.learner import UpdateStatistics, explained_variance, normalized
 from sweeper.rl.numpy_policy import NumpyPolicy
 from sweeper.rl.policy import ActorCritic, Evaluator
@@ -55,7 +57,14 @@ class PPO:
         self._spec = spec
         self._policy = policy
         self._evaluator = evaluator
-        self._optimizer = Optimizer(spec.optimizer, policy.flat, max_grad_norm=spec.max_grad_norm)
+        self._optimizer = Optimizer(
+            spec.optimizer,
+            policy.flat,
+            max_grad_norm=spec.max_grad_norm,
+            blocks=policy.fisher_blocks(),
+        )
+        kfac = self._optimizer.kfac
+        self._fisher = None if kfac is None else FisherPass(kfac, policy, evaluator, seed=seed)
         self._rng = np.random.default_rng(seed)
         self._timer = timer
 
@@ -73,7 +82,7 @@ class PPO:
             size = len(batch.value)
             minibatch_size = size // spec.n_minibatches
             losses: list[_Losses] = []
-            norms: list[float] = []
+            steps: list[Step] = []
             for epoch in range(spec.n_epochs):
                 losses.clear()
                 shuffled = batch.take(self._rng.permutation(size))
@@ -82,15 +91,15 @@ class PPO:
                     minibatch = shuffled.slice(start, start + minibatch_size)
                     minibatch_losses = self._gradient(minibatch, clip, watched)
                     with timer("optimizer"):
-                        norms.append(self._optimizer.step())
+                        steps.append(self._optimizer.step())
                     if minibatch_losses is not None:
                         losses.append(minibatch_losses)
                     if deadline.out_of_time:
                         break
                 if deadline.out_of_time or self._moved_too_far(losses):
                     break
-            self._check_finite(norms)
-            return self._statistics(batch, progress, losses, norms)
+            self._check_finite(steps)
+            return self._statistics(batch, progress, losses, steps)
 
     def _gradient(self, batch: Batch, clip: float, watched: bool) -> _Losses | None:
         """Write the loss's gradient into `policy.flat.grad`; losses only if `watched`."""
@@ -105,6 +114,7 @@ class PPO:
     ) -> _Losses | None:
         spec, size = self._spec, len(batch.value)
         log_prob, entropy, value = network.forward(batch.features, batch.action)
+        self._observe(batch)
         log_ratio = log_prob - batch.log_prob
         ratio = np.exp(log_ratio)
         # The clipped branch is the minimum, and flat, where the ratio has gone past the
@@ -140,6 +150,7 @@ class PPO:
 
     def _autograd(self, batch: Batch, clip: float) -> _Losses:
         spec, policy = self._spec, self._policy
+        self._observe(batch)
         features, action, old_log_prob, old_value, advantage, returns = map(torch.from_numpy, batch)
         outputs, value, log_std = policy.forward(features)
         log_ratio = policy.distribution.log_prob(outputs, log_std, action) - old_log_prob
@@ -163,21 +174,29 @@ class PPO:
             clip_fraction=((ratio - 1).abs() > clip).float().mean().item(),
         )
 
+    def _observe(self, batch: Batch) -> None:
+        """Show K-FAC, if it is used, the Fisher matrix at these observations."""
+        if self._fisher is not None:
+            with self._timer("optimizer"):
+                self._fisher(batch.features)
+
     def _moved_too_far(self, losses: list[_Losses]) -> bool:
         target = self._spec.target_kl
         if target is None or not losses:
             return False
         return sum(part.approx_kl for part in losses) / len(losses) > 1.5 * target
 
-    def _check_finite(self, norms: list[float]) -> None:
-        if not (np.isfinite(norms).all() and self._policy.flat.isfinite().all()):
+    def _check_finite(self, steps: list[Step]) -> None:
+        finite = all(math.isfinite(step.grad_norm) for step in steps)
+        if not (finite and self._policy.flat.isfinite().all()):
             raise DivergedError("the gradient or the parameters are NaN or infinite")
 
     def _statistics(
-        self, batch: Batch, progress: float, losses: list[_Losses], norms: list[float]
+        self, batch: Batch, progress: float, losses: list[_Losses], steps: list[Step]
     ) -> UpdateStatistics:
         means = np.mean(losses, axis=0).tolist() if losses else [None] * len(_Losses._fields)
         policy_loss, value_loss, entropy, approx_kl, clip_fraction = means
+        nus = [step.kfac_nu for step in steps if step.kfac_nu is not None]
         return UpdateStatistics(
             learning_rate=self._optimizer.learning_rate(progress),
             approx_kl=approx_kl,
@@ -186,5 +205,6 @@ class PPO:
             policy_loss=policy_loss,
             value_loss=value_loss,
             explained_variance=explained_variance(batch.value, batch.returns),
-            grad_norm=sum(norms) / len(norms),
+            grad_norm=sum(step.grad_norm for step in steps) / len(steps),
+            kfac_nu=sum(nus) / len(nus) if nus else None,
         )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from sweeper.core.spec import Ints, Spec
+from sweeper.core.spec import Ints, Spec, invalid
 from sweeper.optim.spec import (
     AdamSpec,
     ConstantSchedule,
+    KFACSpec,
     OptimizerSpec,
     RMSpropSpec,
     ScheduleSpec,
@@ -33,6 +34,7 @@ NetworkSpec = MLPSpec
 
 
 class _ActorCritic(Spec):
+    kind: str
     n_steps: int = Field(ge=1, le=1_000_000)
     """Steps of each environment in a rollout."""
     gamma: float = Field(default=0.99, gt=0, le=1)
@@ -49,6 +51,11 @@ class _ActorCritic(Spec):
     """To mean 0 and deviation 1, within each minibatch."""
     network: NetworkSpec = MLPSpec()
     """Policy and value network."""
+
+    @property
+    def name(self) -> str:
+        """What results call the algorithm."""
+        return self.kind
 
 
 class PPOSpec(_ActorCritic):
@@ -86,7 +93,38 @@ class A2CSpec(_ActorCritic):
     normalize_advantage: bool = False
     """To mean 0 and deviation 1, over the rollout."""
     optimizer: OptimizerSpec = RMSpropSpec(learning_rate=7e-4)
-    """What turns gradients into steps."""
+    """What turns gradients into steps; `kfac` makes it ACKTR."""
+
+    @property
+    def name(self) -> str:
+        """`acktr` under K-FAC, which is what that is."""
+        return "acktr" if isinstance(self.optimizer, KFACSpec) else self.kind
 
 
-AlgorithmSpec = Annotated[PPOSpec | A2CSpec, Field(discriminator="kind")]
+class ACKTRSpec(_ActorCritic):
+    """A2C's loss under K-FAC in a trust region (Wu et al. 2017)."""
+
+    kind: Literal["acktr"] = "acktr"
+    n_steps: int = Field(default=20, ge=1, le=1_000_000)
+    """Steps of each environment in a rollout."""
+    gae_lambda: float = Field(default=1.0, ge=0, le=1)
+    """Generalized advantage estimation's lambda; 1 gives n-step returns."""
+    entropy_coef: float = Field(default=0.01, ge=0)
+    """Weight of the entropy bonus."""
+    normalize_advantage: bool = False
+    """To mean 0 and deviation 1, over the rollout."""
+    optimizer: OptimizerSpec = KFACSpec()
+    """Must be `kfac`; other optimizers of the same loss are `a2c`."""
+
+    @model_validator(mode="after")
+    def _is_under_kfac(self) -> ACKTRSpec:
+        if not isinstance(self.optimizer, KFACSpec):
+            raise invalid(
+                "optimizer.kind",
+                f"must be kfac under acktr, got {self.optimizer.kind}; "
+                f"{self.optimizer.kind} on the same loss is `algorithm.kind: a2c`",
+            )
+        return self
+
+
+AlgorithmSpec = Annotated[PPOSpec | A2CSpec | ACKTRSpec, Field(discriminator="kind")]

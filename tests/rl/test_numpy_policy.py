@@ -87,7 +87,7 @@ def test_a2c_gradient_and_losses_equal_autograd(space: str) -> None:
     batch = make_batch(policy, 64)
     spec = A2CSpec(entropy_coef=0.03)
     gradients, losses = [], []
-    learner = A2C(spec, policy, AutogradEvaluator(policy), timer=PhaseTimer(ManualClock()))
+    learner = A2C(spec, policy, AutogradEvaluator(policy), seed=0, timer=PhaseTimer(ManualClock()))
     for compute in (
         lambda: learner._derived(NumpyPolicy(policy), batch),
         lambda: learner._autograd(batch),
