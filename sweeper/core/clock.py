@@ -76,6 +76,8 @@ class StopSignal:
     """Set from outside (a gentle Ctrl-C, a pruner); a trial sees it at its deadline checks."""
 
     requested: bool = False
+    pruned: str | None = None
+    """Why a pruner asked, if it was one: the trial is given up, not to be run again."""
 
 
 @dataclass(slots=True)

@@ -42,6 +42,11 @@ class Executor(Protocol):
         """Ask every running trial to end at its next deadline check, as INTERRUPTED."""
         ...
 
+    def prune(self, run_id: int, reason: str) -> None:
+        """Ask one run to end at its next deadline check, as PRUNED for this reason. Nothing
+        happens if it has ended meanwhile."""
+        ...
+
     def close(self) -> None:
         """End all runs and processes now; safe to call twice."""
         ...
@@ -54,6 +59,7 @@ class InlineExecutor:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock
+        self._stopping = False
         self._stop = StopSignal()
         self._running: tuple[int, Iterator[TrialEvent]] | None = None
 
@@ -63,6 +69,7 @@ class InlineExecutor:
 
     def submit(self, run_id: int, spec: TrialSpec) -> None:
         """See Executor."""
+        self._stop = StopSignal(requested=self._stopping)
         self._running = run_id, run_trial(spec, clock=self._clock, stop=self._stop)
 
     def events(self, timeout_seconds: float) -> list[RunEvent]:
@@ -79,7 +86,12 @@ class InlineExecutor:
 
     def stop(self) -> None:
         """See Executor."""
-        self._stop.requested = True
+        self._stopping = self._stop.requested = True
+
+    def prune(self, run_id: int, reason: str) -> None:
+        """See Executor."""
+        if self._running is not None and self._running[0] == run_id:
+            self._stop.requested, self._stop.pruned = True, reason
 
     def close(self) -> None:
         """See Executor."""

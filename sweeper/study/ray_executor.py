@@ -40,15 +40,20 @@ class _TrialWorker:
 
     def __init__(self) -> None:
         self._stop = StopSignal()
+        self._run_id: int | None = None
 
-    def run(self, spec: TrialSpec) -> Iterator[TrialEvent]:
-        self._stop = StopSignal()
+    def run(self, run_id: int, spec: TrialSpec) -> Iterator[TrialEvent]:
+        self._run_id, self._stop = run_id, StopSignal()
         # Not `yield from`: Ray resumes a generator by sending it a value.
         for event in run_trial(spec, stop=self._stop):  # noqa: UP028
             yield event
 
     def stop(self) -> None:
         self._stop.requested = True
+
+    def prune(self, run_id: int, reason: str) -> None:
+        if self._run_id == run_id:  # and not already on the next
+            self._stop.requested, self._stop.pruned = True, reason
 
     def pid(self) -> int:
         return os.getpid()
@@ -96,7 +101,7 @@ class RayExecutor:
         """See Executor."""
         cores = spec.parallelism.cores
         worker = self._idle[cores].pop() if self._idle[cores] else self._make_room(cores)
-        stream = worker.run.options(num_returns="streaming").remote(spec)
+        stream = worker.run.options(num_returns="streaming").remote(run_id, spec)
         self._running.append(_Running(run_id, cores, worker, stream))
 
     def events(self, timeout_seconds: float) -> list[RunEvent]:
@@ -120,6 +125,12 @@ class RayExecutor:
         """See Executor."""
         for running in self._running:
             running.worker.stop.remote()
+
+    def prune(self, run_id: int, reason: str) -> None:
+        """See Executor."""
+        for running in self._running:
+            if running.run_id == run_id:
+                running.worker.prune.remote(run_id, reason)
 
     def worker_pids(self) -> list[int]:
         """Processes of the workers that run a trial now."""

@@ -51,7 +51,7 @@ def run_trial(
 
     Yields TrainingStarted, Measurements, Evaluations and, last and whatever happens, one
     RunResult: a trial that fails is a result with a reason. `stop` ends training at the next
-    deadline check with status INTERRUPTED.
+    deadline check, with status PRUNED or INTERRUPTED.
     """
     trial = _Trial(spec, clock or MonotonicClock(), stop or StopSignal())
     try:
@@ -111,12 +111,15 @@ class _Trial:
             yield TrainingStarted(self._setup_seconds, vec_env.n_workers, this_host())
             yield from self._train(agent, self._collector)
             vec_env.close()
-            if not self._stop.requested:
+            was_cut = self._stop.requested  # who asks later is too late
+            if not was_cut:
                 yield from self._evaluate(agent, normalizer)
-        if self._stop.requested:
-            yield self.result(RunStatus.INTERRUPTED, "asked to stop before its budget was spent")
-        else:
+        if not was_cut:
             yield self.result(RunStatus.COMPLETED, None)
+        elif self._stop.pruned is not None:
+            yield self.result(RunStatus.PRUNED, self._stop.pruned)
+        else:
+            yield self.result(RunStatus.INTERRUPTED, "asked to stop before its budget was spent")
 
     def _make_vec_env(self) -> VecEnv:
         parallelism = self._spec.parallelism

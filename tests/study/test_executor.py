@@ -103,6 +103,19 @@ def test_a_stop_interrupts_what_runs_and_nothing_later(executor: Executor) -> No
     assert drain(executor, 1)[1][-1].status is RunStatus.INTERRUPTED  # type: ignore[union-attr]
 
 
+def test_one_run_is_pruned_and_the_next_one_is_not(executor: Executor) -> None:
+    executor.submit(1, trial(seconds=3600.0))
+    while not any(isinstance(event, Measurement) for _, event in executor.events(WAIT_SECONDS)):
+        pass
+    executor.prune(2, "there is no such run")
+    executor.prune(1, "beaten")
+    result = drain(executor, 1)[1][-1]
+    assert isinstance(result, RunResult)
+    assert (result.status, result.reason) == (RunStatus.PRUNED, "beaten")
+    executor.submit(2, trial())
+    assert drain(executor, 1)[2][-1].status is RunStatus.COMPLETED  # type: ignore[union-attr]
+
+
 @pytest.mark.system
 def test_a_killed_worker_is_lost_and_its_core_and_children_are_free(ray_executor: Any) -> None:
     ray_executor.submit(1, trial(seconds=3600.0))

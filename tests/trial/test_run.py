@@ -135,6 +135,19 @@ def test_a_stop_ends_training_as_interrupted_and_evaluates_nothing() -> None:
     assert not any(isinstance(event, Evaluation) for event in events)
 
 
+def test_a_pruned_trial_says_why_and_evaluates_nothing() -> None:
+    stop = StopSignal()
+    events: list[TrialEvent] = []
+    for event in run_trial(spec(), stop=stop):
+        events.append(event)
+        if isinstance(event, Measurement):
+            stop.requested, stop.pruned = True, "beaten by trials 1 and 2"
+    result = events[-1]
+    assert isinstance(result, RunResult)
+    assert (result.status, result.reason) == (RunStatus.PRUNED, "beaten by trials 1 and 2")
+    assert not any(isinstance(event, Evaluation) for event in events)
+
+
 def broken(how: str, vec_env: str = "serial") -> TrialSpec:
     env = {"make": "worlds:Broken", "kwargs": {"how": how}}
     return spec(env, parallelism__vec_env=vec_env)
