@@ -27,7 +27,7 @@ from sweeper.envs.spec import EnvSpec
 from sweeper.rl.build import build_agent
 from sweeper.rl.rollout import Collector
 from sweeper.rl.spec import PPOSpec
-from sweeper.trial.cores import usable_cores
+from sweeper.trial.cores import usable_cores, usable_cpus
 
 SB3 = "SB3 PPO, DummyVecEnv"
 
@@ -93,6 +93,7 @@ def ours(stack: ExitStack, case: Case, *, workers: int, overlap: bool = False) -
             envs_per_worker=-(-case.n_envs // workers) if workers else None,
             n_groups=2 if overlap else 1,
             seed=0,
+            cpus=usable_cpus(),  # as a trial pins its workers to the cores that it leased
         )
     )
     timer = PhaseTimer(MonotonicClock())
