@@ -4,6 +4,7 @@ K-FAC before it where that is asked for."""
 from __future__ import annotations
 
 import math
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import torch
@@ -72,9 +73,9 @@ class Optimizer:
         return Step(norm, nu)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that later steps depend on, but the parameter itself."""
+        """Everything that later steps depend on but the parameter itself, copied."""
         kfac = None if self.kfac is None else self.kfac.state_dict()
-        return {"torch": self._torch.state_dict(), "kfac": kfac}
+        return {"torch": deepcopy(self._torch.state_dict()), "kfac": kfac}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from what `state_dict` of an optimizer of the same spec gave."""

@@ -28,7 +28,7 @@ class FisherPass:
     """Draws the noise of a Fisher pass, runs it on the evaluator's path and shows it to K-FAC."""
 
     def __init__(self, kfac: KFAC, policy: ActorCritic, evaluator: Evaluator, *, seed: int) -> None:
-        self._root_coef = np.float32(math.sqrt(kfac.spec.value_fisher_coef))
+        self._root_coef = math.sqrt(kfac.spec.value_fisher_coef)
         self._kfac = kfac
         self._policy = policy
         self._evaluator = evaluator
@@ -39,8 +39,8 @@ class FisherPass:
         """Observe a pass over `features` [B, D]. On the written-out path these must be of the
         network's last `forward`, which is used again."""
         noise = self._policy.distribution.noise(self._rng, (len(features),))
-        d_value = self._rng.standard_normal(len(features), dtype=np.float32)
-        d_value *= -self._root_coef
+        eps = self._rng.standard_normal(len(features), dtype=np.float32)
+        d_value = (-self._root_coef * eps).astype(features.dtype)
         if isinstance(self._evaluator, NumpyPolicy):
             samples = self._evaluator.fisher(noise, d_value)
         else:
@@ -59,7 +59,7 @@ def autograd_fisher(
     )
     log_prob = policy.distribution.log_prob(outputs, log_std, torch.from_numpy(drawn))
     # A sum over samples, which do not meet in the network: each gets its own loss's gradient.
-    loss = -log_prob.sum() + torch.dot(value, torch.from_numpy(d_value).to(value.dtype))
+    loss = -log_prob.sum() + torch.dot(value, torch.from_numpy(d_value))
     gradients = torch.autograd.grad(loss, [call.s for call in tape])
     return [
         LayerSample(call.a.detach(), g if g.dim() == 3 else g[None])

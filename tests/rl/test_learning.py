@@ -59,6 +59,24 @@ def test_a2c_learns_to_match_under_every_optimizer(kind: str) -> None:
     assert final(algorithm, env, env_steps=20_000, seed=0) >= 9.0
 
 
+@pytest.mark.parametrize("gradient", ["derived", "autograd"])
+def test_acktr_learns_to_match_within_forty_updates(gradient: str) -> None:
+    algorithm = {"kind": "acktr", "network": {"gradient": gradient}}
+    env = {"make": "worlds:Matching"}
+    assert final(algorithm, env, env_steps=6_000, seed=0) == 10.0
+
+
+def test_ppo_learns_to_match_under_kfac() -> None:
+    algorithm = {
+        "kind": "ppo",
+        "n_steps": 16,
+        "n_minibatches": 2,
+        "n_epochs": 4,
+        "optimizer": {"kind": "kfac", "kfac_update": 4},
+    }
+    assert final(algorithm, {"make": "worlds:Matching"}, env_steps=6_000, seed=0) == 10.0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_ppo_solves_cartpole_in_a_hundred_thousand_steps(seed: int) -> None:
@@ -74,6 +92,27 @@ def test_a2c_solves_cartpole() -> None:
         "optimizer": {"kind": "rmsprop", "learning_rate": 1e-3, "schedule": {"kind": "linear"}},
     }
     assert final(algorithm, {"id": "CartPole-v1"}, env_steps=500_000, seed=0) >= 400
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_acktr_solves_cartpole_in_two_hundred_thousand_steps(seed: int) -> None:
+    assert final({"kind": "acktr"}, {"id": "CartPole-v1"}, env_steps=200_000, seed=seed) >= 475
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("factored_damping", [False, True])
+def test_acktr_stays_finite_for_two_thousand_updates_of_continuous_control(
+    factored_damping: bool,
+) -> None:
+    algorithm = {
+        "kind": "acktr",
+        "n_steps": 8,
+        "gamma": 0.9,
+        "optimizer": {"kind": "kfac", "factored_damping": factored_damping},
+    }
+    # COMPLETED is asserted: anything that is not finite would have ended the run.
+    assert final(algorithm, {"id": "Pendulum-v1"}, env_steps=8 * 8 * 2000, seed=0) > -2000
 
 
 @pytest.mark.slow

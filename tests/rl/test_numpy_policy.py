@@ -12,13 +12,15 @@ from gymnasium import spaces
 
 from sweeper.core.clock import BudgetSpec, Deadline, ManualClock
 from sweeper.core.timing import PhaseTimer
+from sweeper.optim.spec import KFACSpec
 from sweeper.rl.a2c import A2C
 from sweeper.rl.distributions import distribution_for
+from sweeper.rl.learner import Learner
 from sweeper.rl.numpy_policy import CHUNK, NumpyPolicy
 from sweeper.rl.policy import ActorCritic, AutogradEvaluator
 from sweeper.rl.ppo import PPO
 from sweeper.rl.rollout import Batch, Rollout
-from sweeper.rl.spec import A2CSpec, MLPSpec, PPOSpec
+from sweeper.rl.spec import A2CSpec, ACKTRSpec, MLPSpec, PPOSpec
 
 ACTION_SPACES: dict[str, gymnasium.Space[Any]] = {
     "box": spaces.Box(-1, 1, (3,)),
@@ -119,7 +121,16 @@ def test_evaluation_equals_torch_over_several_chunks(space: str) -> None:
 
 
 @pytest.mark.parametrize("space", ACTION_SPACES)
-def test_a_whole_float32_update_stays_with_autograd(space: str) -> None:
+@pytest.mark.parametrize(
+    "spec",
+    [
+        PPOSpec(n_steps=16, n_minibatches=4, n_epochs=3),
+        PPOSpec(n_steps=16, n_minibatches=4, n_epochs=3, optimizer=KFACSpec(cold_iter=3)),
+        ACKTRSpec(n_steps=16, optimizer=KFACSpec(cold_iter=0)),
+    ],
+    ids=["ppo", "ppo-kfac", "acktr"],
+)
+def test_a_whole_float32_update_stays_with_autograd(space: str, spec: PPOSpec | ACKTRSpec) -> None:
     flats = []
     for fast in (True, False):
         policy = make_policy(space, MLPSpec(), dtype=torch.float32)
@@ -140,8 +151,13 @@ def test_a_whole_float32_update_stays_with_autograd(space: str) -> None:
             ended[1],
             (final[:, 0], final[:, 1], np.zeros((len(final), 5), np.float32)),
         )
-        spec = PPOSpec(n_steps=n_steps, n_minibatches=4, n_epochs=3)
-        learner = PPO(spec, policy, evaluator, seed=7, timer=PhaseTimer(ManualClock()))
-        learner.update(rollout, Deadline(ManualClock(), BudgetSpec(env_steps=1000)))
+        timer = PhaseTimer(ManualClock())
+        learner: Learner = (
+            PPO(spec, policy, evaluator, seed=7, timer=timer)
+            if isinstance(spec, PPOSpec)
+            else A2C(spec, policy, evaluator, seed=7, timer=timer)
+        )
+        statistics = learner.update(rollout, Deadline(ManualClock(), BudgetSpec(env_steps=1000)))
+        assert (statistics.kfac_nu is not None) == isinstance(spec.optimizer, KFACSpec)
         flats.append(policy.flat.detach().clone())
     torch.testing.assert_close(flats[0], flats[1], rtol=0, atol=1e-5)
