@@ -12,6 +12,7 @@
      │    ├── EnvWorkerError   an exception inside an environment; index, seed, traceback
      │    ├── EnvTimeoutError  a step or reset outlived its limit
      │    └── EnvLostError     an environment process died without a word
+     ├── LimitError            a trial outlived a limit other than its budget
      └── DivergedError         NaN or infinity in observations, loss or parameters
 """
 
@@ -48,6 +49,10 @@ class EnvTimeoutError(EnvError):
 
 class EnvLostError(EnvError):
     """An environment process died without reporting (killed, `os._exit`, out of memory)."""
+
+
+class LimitError(SweeperError):
+    """A trial took longer over something than it may."""
 
 
 class DivergedError(SweeperError):

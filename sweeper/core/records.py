@@ -64,8 +64,16 @@ class HostRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitingForCores:
+    """Set-up cannot begin: others hold the cores. Yielded again when the holders change."""
+
+    reason: str
+    """How many are wanted and free, and who holds the others; one line."""
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingStarted:
-    """Set-up is over and the budget begins to run: the first thing a trial yields."""
+    """Set-up is over and the budget begins to run."""
 
     setup_seconds: float
     n_workers: int
@@ -179,8 +187,15 @@ class RunResult:
     cpu_utilization: float | None
     peak_rss_bytes: int | None
     involuntary_switches: int | None
+    worker_busy_share: float | None = None
+    """CPU seconds of the environment processes / (seconds that the learner waited for them x
+    as many of them as have CPUs); at most 1. None without such processes."""
+    foreign_cpu_share: float | None = None
+    """What other processes and the hypervisor took of the leased cores' time."""
+    contended: bool | None = None
+    """Whether that was too much for the speed to be trusted."""
     leased_cores: tuple[int, ...] = ()
     """CPU numbers this run was pinned to; empty when it was not pinned."""
 
 
-TrialEvent = TrainingStarted | Measurement | Evaluation | RunResult
+TrialEvent = WaitingForCores | TrainingStarted | Measurement | Evaluation | RunResult

@@ -3,20 +3,26 @@
 A lease is an exclusive `flock` on one file a core, in one folder a host. Locks die with
 their holder, however it dies, so there is no daemon and nothing to clean up. A core is a
 physical core with all of its hyperthreads. Descriptors are close-on-exec, and environment
-workers are started by exec, so no child keeps a lock alive.
+workers are started by exec, so no child keeps a lock alive. A file's text says who holds it,
+for people; only the lock counts.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import socket
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
+from sweeper.core.clock import utc_now
 from sweeper.core.errors import InputError
+from sweeper.trial.cgroup import cpu_quota
 
 LEASES = "SWEEPER_LEASES"
 """Environment variable: the folder of lease files, for containers that share one."""
@@ -34,52 +40,68 @@ def usable_cores() -> list[tuple[int, ...]]:
     cores: dict[tuple[int, ...], list[int]] = {}
     for cpu in usable_cpus():
         cores.setdefault(_siblings(cpu), []).append(cpu)
-    groups = [tuple(cpus) for cpus in cores.values()]
-    quota = _cgroup_quota()
-    return groups if quota is None else groups[: max(1, int(quota))]
+    return within_quota([tuple(cpus) for cpus in cores.values()], cpu_quota())
+
+
+def within_quota(cores: Sequence[tuple[int, ...]], quota: float | None) -> list[tuple[int, ...]]:
+    """As many cores as the quota pays for, with as many hyperthreads each as are paid for then:
+    using all of them at once never exceeds it, which the kernel would punish by stopping
+    everything for a part of each period.
+    """
+    if quota is None:
+        return list(cores)
+    kept = cores[: max(1, int(quota))]
+    threads = max(1, int(quota) // len(kept))
+    return [cpus[:threads] for cpus in kept]
 
 
 class CoreLease:
-    """CPUs held exclusively until `release` or the death of this process."""
+    """CPUs held exclusively until `release` or the death of this process.
 
-    def __init__(self, cpus: tuple[int, ...], descriptors: tuple[int, ...]) -> None:
-        self.cpus = cpus
+    `cpus` names one hyperthread of each core before the second of any, so that whoever is
+    given the first n of them has n cores if there are so many.
+    """
+
+    def __init__(self, cores: Sequence[tuple[int, ...]], descriptors: tuple[int, ...]) -> None:
+        ranks = zip_longest(*cores)
+        self.cpus = tuple(cpu for rank in ranks for cpu in rank if cpu is not None)
         self._descriptors = descriptors
 
     def release(self) -> None:
         """Give the cores back; safe to call twice."""
         for descriptor in self._descriptors:
+            os.ftruncate(descriptor, 0)
+            # Closing would do, were it not for a forked child that still has the file open.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
         self._descriptors = ()
 
 
-def lease_cores(n: int, *, wait_seconds: float = 30.0) -> CoreLease:
-    """Take `n` cores, all or none.
+@dataclass(frozen=True, slots=True)
+class CoresTaken:
+    """Why a lease could not be had now."""
 
-    Waits up to `wait_seconds` for other holders; raises InputError when the machine has too
-    few cores or they stay taken.
-    """
+    wanted: int
+    usable: int
+    holders: tuple[str, ...]
+
+    def __str__(self) -> str:
+        free = self.usable - len(self.holders)
+        return (
+            f"parallelism.cores: {self.wanted} wanted, {free} of {self.usable} cores free; "
+            + ", ".join(self.holders)
+        )
+
+
+def try_lease(n: int) -> CoreLease | CoresTaken:
+    """Take `n` cores now, all or none. Raises InputError when there are not so many."""
     cores = usable_cores()
-    if n > len(cores):
+    if not 1 <= n <= len(cores):
         raise InputError(f"parallelism.cores: {n} asked for, {len(cores)} usable on this machine")
-    deadline = time.monotonic() + wait_seconds
-    while True:
-        lease = _try_lease(cores, n)
-        if lease is not None:
-            return lease
-        if time.monotonic() >= deadline:
-            raise InputError(
-                f"parallelism.cores: {n} of {len(cores)} cores were not free within "
-                f"{wait_seconds:g} s; another sweeper on this machine holds them"
-            )
-        time.sleep(0.05)
-
-
-def _try_lease(cores: list[tuple[int, ...]], n: int) -> CoreLease | None:
     folder = Path(os.environ.get(LEASES) or Path(tempfile.gettempdir()) / "sweeper-cores")
-    folder.mkdir(mode=0o1777, parents=True, exist_ok=True)
-    held: list[int] = []
-    cpus: list[int] = []
+    _make_shared(folder)
+    held: dict[tuple[int, ...], int] = {}
+    holders: list[str] = []
     with _host_lock(folder):
         for core in cores:
             if len(held) == n:
@@ -88,15 +110,33 @@ def _try_lease(cores: list[tuple[int, ...]], n: int) -> CoreLease | None:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
+                who = os.pread(descriptor, 200, 0).decode(errors="replace")
+                holders.append(f"core {core[0]} is held by {who or 'another sweeper'}")
                 os.close(descriptor)
                 continue
-            held.append(descriptor)
-            cpus.extend(core)
+            held[core] = descriptor
         if len(held) < n:
-            for descriptor in held:
+            for descriptor in held.values():
                 os.close(descriptor)
-            return None
-    return CoreLease(tuple(cpus), tuple(held))
+            return CoresTaken(n, len(cores), tuple(holders))
+        me = f"process {os.getpid()} on {socket.gethostname()} since {utc_now():%H:%M:%S} UTC"
+        for descriptor in held.values():
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, me.encode(), 0)
+    return CoreLease(list(held), tuple(held.values()))
+
+
+def lease_cores(n: int, *, wait_seconds: float = 0.0) -> CoreLease:
+    """Take `n` cores, all or none, within `wait_seconds`.
+
+    Raises InputError when the machine has too few cores, or says who holds them.
+    """
+    deadline = time.monotonic() + wait_seconds
+    while isinstance(lease := try_lease(n), CoresTaken):
+        if time.monotonic() >= deadline:
+            raise InputError(str(lease))
+        time.sleep(0.05)
+    return lease
 
 
 @contextmanager
@@ -110,9 +150,18 @@ def _host_lock(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+def _make_shared(folder: Path) -> None:
+    """Users of one machine share its cores, and so this folder and the files in it."""
+    with suppress(FileExistsError):
+        folder.mkdir(parents=True)
+        folder.chmod(0o1777)
+
+
 def _open(path: Path) -> int:
-    # World-writable, so that users of one machine share its cores; O_CLOEXEC is Python's default.
-    # Files are never removed: a lock on an unlinked file would exclude nobody.
+    # Files are never removed: a lock on an unlinked file would exclude nobody. O_CREAT only
+    # where there is none: Linux refuses it for another user's file in a folder like /tmp.
+    with suppress(FileNotFoundError):
+        return os.open(path, os.O_RDWR)
     old = os.umask(0)
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -132,18 +181,3 @@ def _siblings(cpu: int) -> tuple[int, ...]:
         low, _, high = part.partition("-")
         numbers.extend(range(int(low), int(high or low) + 1))
     return tuple(numbers)
-
-
-def _cgroup_quota() -> float | None:
-    """CPUs that the cgroup's quota allows; None without one (v2, then v1)."""
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-        return None if quota == "max" else int(quota) / int(period)
-    except (OSError, ValueError):
-        pass
-    try:
-        v1 = Path("/sys/fs/cgroup/cpu")
-        limit = int((v1 / "cpu.cfs_quota_us").read_text())
-        return None if limit < 0 else limit / int((v1 / "cpu.cfs_period_us").read_text())
-    except (OSError, ValueError):
-        return None

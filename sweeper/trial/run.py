@@ -6,18 +6,23 @@ from the first step of training to the deadline; set-up and evaluation are off i
 
 from __future__ import annotations
 
-import os
+import time
 import traceback
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack
 
 import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 
 from sweeper.core.clock import Clock, Deadline, MonotonicClock, StopSignal
-from sweeper.core.errors import DivergedError, EnvLostError, EnvTimeoutError, SweeperError
+from sweeper.core.errors import (
+    DivergedError,
+    EnvLostError,
+    EnvTimeoutError,
+    LimitError,
+    SweeperError,
+)
 from sweeper.core.records import (
     Evaluation,
     Measurement,
@@ -26,6 +31,7 @@ from sweeper.core.records import (
     RunStatus,
     TrainingStarted,
     TrialEvent,
+    WaitingForCores,
 )
 from sweeper.core.timing import PhaseTimer
 from sweeper.envs.make import describe, make_vec_env
@@ -34,26 +40,37 @@ from sweeper.envs.vec_env import VecEnv
 from sweeper.rl.build import Agent, build_agent
 from sweeper.rl.learner import UpdateStatistics
 from sweeper.rl.rollout import Collector
-from sweeper.trial.cores import lease_cores
+from sweeper.trial.contention import CONTENDED_SHARE
+from sweeper.trial.cores import CoreLease, CoresTaken, try_lease
+from sweeper.trial.curve import Curve
 from sweeper.trial.evaluate import evaluate
 from sweeper.trial.host import this_host
+from sweeper.trial.pinning import CAN_PIN, pinned_to
 from sweeper.trial.spec import TrialSpec
-from sweeper.trial.usage import Usage, UsageMeter
+from sweeper.trial.usage import Cost, UsageMeter
+from sweeper.trial.watchdog import Watchdog
 
 MEASUREMENTS = 300
 """At most so many measurements a run, evenly over its progress."""
+ASK_SECONDS = 0.1
+"""How often to ask for cores that are taken."""
 
 
 def run_trial(
-    spec: TrialSpec, *, clock: Clock | None = None, stop: StopSignal | None = None
+    spec: TrialSpec,
+    *,
+    clock: Clock | None = None,
+    stop: StopSignal | None = None,
+    watchdog: Watchdog | None = None,
 ) -> Iterator[TrialEvent]:
     """Train and evaluate one configuration.
 
-    Yields TrainingStarted, Measurements, Evaluations and, last and whatever happens, one
-    RunResult: a trial that fails is a result with a reason. `stop` ends training at the next
-    deadline check, with status PRUNED or INTERRUPTED.
+    Yields WaitingForCores (while others hold what it needs), TrainingStarted, Measurements,
+    Evaluations and, last and whatever happens, one RunResult: a trial that fails is a result
+    with a reason. `stop` ends training at the next deadline check, with status PRUNED or
+    INTERRUPTED. A `watchdog` ends this process if the trial does not end by itself.
     """
-    trial = _Trial(spec, clock or MonotonicClock(), stop or StopSignal())
+    trial = _Trial(spec, clock or MonotonicClock(), stop or StopSignal(), watchdog)
     try:
         yield from trial.events()
     except Exception as error:  # noqa: BLE001 - whatever an environment or a library may raise
@@ -61,10 +78,13 @@ def run_trial(
 
 
 class _Trial:
-    def __init__(self, spec: TrialSpec, clock: Clock, stop: StopSignal) -> None:
+    def __init__(
+        self, spec: TrialSpec, clock: Clock, stop: StopSignal, watchdog: Watchdog | None
+    ) -> None:
         self._spec = spec
         self._clock = clock
         self._stop = stop
+        self._watchdog = watchdog
         self._born_at = clock.now()
         self._timer = PhaseTimer(clock)
         self._setup_seconds: float | None = None
@@ -73,25 +93,34 @@ class _Trial:
         self._overshoot_seconds = 0.0
         self._collector: Collector | None = None
         self._meter: UsageMeter | None = None
-        self._usage_at_start = self._usage_at_end = Usage(0.0, 0, 0)
+        self._cost: Cost | None = None
         self._cpus: tuple[int, ...] = ()
         self._updates = 0
-        self._curve = _Curve(None)
+        self._curve = Curve(None)
         self._evaluations: list[Evaluation] = []
         self._evaluate_seconds = 0.0
 
     def events(self) -> Iterator[TrialEvent]:
         spec = self._spec
         with ExitStack() as stack:
-            lease = lease_cores(spec.parallelism.cores)
+            lease = yield from self._lease()
+            if lease is None:
+                yield self.result(RunStatus.INTERRUPTED, "asked to stop while it had no cores")
+                return
             stack.callback(lease.release)
+            self._born_at = self._clock.now()
+            if self._watchdog is not None:
+                stack.callback(self._watchdog.disarm)
+            limits = spec.limits
+            too_long = f"set-up took longer than limits.setup_seconds = {limits.setup_seconds:g}"
+            self._limit(limits.setup_seconds, too_long)
             self._cpus = lease.cpus
-            stack.enter_context(_pinned_to(lease.cpus))
+            stack.enter_context(pinned_to(lease.cpus))
             torch.set_num_threads(spec.parallelism.torch_threads)
             stack.enter_context(threadpool_limits(spec.parallelism.torch_threads))
             vec_env = stack.enter_context(self._make_vec_env())
             environment = describe(spec.env)
-            self._curve = _Curve(environment.reward_threshold)
+            self._curve = Curve(environment.reward_threshold)
             agent = build_agent(
                 spec.algorithm,
                 observation_space=vec_env.single_observation_space,
@@ -106,8 +135,11 @@ class _Trial:
             )
             self._collector = self._make_collector(vec_env, agent, normalizer)
             self._collector.reset()
-            self._meter = UsageMeter(vec_env.worker_pids)
+            self._meter = UsageMeter(self._cpus if CAN_PIN else (), cores=spec.parallelism.cores)
+            self._meter.begin()
             self._setup_seconds = self._clock.now() - self._born_at
+            if self._setup_seconds > limits.setup_seconds:
+                raise LimitError(too_long)
             yield TrainingStarted(self._setup_seconds, vec_env.n_workers, this_host())
             yield from self._train(agent, self._collector)
             vec_env.close()
@@ -120,6 +152,27 @@ class _Trial:
             yield self.result(RunStatus.PRUNED, self._stop.pruned)
         else:
             yield self.result(RunStatus.INTERRUPTED, "asked to stop before its budget was spent")
+
+    def _lease(self) -> Generator[TrialEvent, None, CoreLease | None]:
+        """Wait for cores; None when asked to stop before there were any."""
+        told = ""
+        while isinstance(lease := try_lease(self._spec.parallelism.cores), CoresTaken):
+            if self._stop.requested:
+                return None
+            if str(lease) != told:
+                told = str(lease)
+                yield WaitingForCores(told)
+            time.sleep(ASK_SECONDS)
+        return lease
+
+    def _limit(self, seconds: float | None, reason: str) -> None:
+        """Have the watchdog end what takes longer than `seconds` from now."""
+        if self._watchdog is None:
+            return
+        if seconds is None:
+            self._watchdog.disarm()
+        else:
+            self._watchdog.arm(seconds, reason)
 
     def _make_vec_env(self) -> VecEnv:
         parallelism = self._spec.parallelism
@@ -155,7 +208,12 @@ class _Trial:
     def _train(self, agent: Agent, collector: Collector) -> Iterator[Measurement]:
         """Collect and update until the deadline; the budget is what passes in here."""
         assert self._meter is not None
-        self._usage_at_start = self._meter.read()
+        budget, grace = self._spec.budget, self._spec.limits.grace_seconds
+        self._limit(
+            None if budget.seconds is None else budget.seconds + grace,
+            f"training did not end within limits.grace_seconds = {grace:g} after its "
+            f"budget of {budget}",
+        )
         self._deadline = deadline = Deadline(self._clock, self._spec.budget, stop=self._stop)
         self._timer.start()
         try:
@@ -183,12 +241,13 @@ class _Trial:
             self._timer.stop()
             self._elapsed_seconds = deadline.elapsed_seconds
             self._overshoot_seconds = deadline.overshoot_seconds
-            self._usage_at_end = self._meter.read()
+            self._cost = self._meter.end()
 
     def _measure(self, deadline: Deadline, statistics: UpdateStatistics) -> Measurement:
         assert self._meter is not None
         assert self._collector is not None
         usage, elapsed = self._meter.read(), deadline.elapsed_seconds
+        cpu_seconds = self._meter.cpu_seconds_so_far(usage)
         episodes = self._collector.statistics
         return Measurement(
             elapsed_seconds=elapsed,
@@ -199,7 +258,7 @@ class _Trial:
             training_return=episodes.mean_return,
             episode_length=episodes.mean_length,
             steps_per_second=_ratio(deadline.env_steps, elapsed) or 0.0,
-            cpu_utilization=self._utilization(usage, elapsed),
+            cpu_utilization=_ratio(cpu_seconds, elapsed * self._spec.parallelism.cores),
             rss_bytes=usage.rss_bytes,
             **statistics._asdict(),
         )
@@ -208,6 +267,8 @@ class _Trial:
         self, agent: Agent, normalizer: ObservationNormalizer | None
     ) -> Iterator[Evaluation]:
         began = self._clock.now()
+        seconds = 2 * self._spec.evaluation.max_seconds + self._spec.limits.grace_seconds
+        self._limit(seconds, f"evaluation did not end within {seconds:g} s")
         for deterministic in (True, False):
             episodes = evaluate(
                 agent,
@@ -227,7 +288,8 @@ class _Trial:
         statistics = self._collector.statistics if self._collector else None
         deterministic = self._mean_return(deterministic=True)
         stochastic = self._mean_return(deterministic=False)
-        cpu = self._usage_at_end.cpu_seconds - self._usage_at_start.cpu_seconds
+        cost, core_seconds = self._cost, elapsed * self._spec.parallelism.cores
+        foreign = cost.foreign_cpu_share if cost else None
         return RunResult(
             status=status,
             reason=reason,
@@ -251,15 +313,14 @@ class _Trial:
             return_area=self._curve.mean,
             phases=self._phases(),
             evaluate_seconds=self._evaluate_seconds,
-            cpu_seconds=cpu if elapsed else None,
-            core_seconds=elapsed * self._spec.parallelism.cores,
-            cpu_utilization=self._utilization(self._usage_at_end, elapsed),
+            cpu_seconds=cost.cpu_seconds if cost else None,
+            core_seconds=core_seconds,
+            cpu_utilization=_ratio(cost.cpu_seconds, core_seconds) if cost else None,
             peak_rss_bytes=self._meter.peak_rss_bytes if self._meter else None,
-            involuntary_switches=(
-                self._usage_at_end.involuntary_switches - self._usage_at_start.involuntary_switches
-                if elapsed
-                else None
-            ),
+            involuntary_switches=cost.involuntary_switches if cost else None,
+            worker_busy_share=self._worker_busy_share(),
+            foreign_cpu_share=foreign,
+            contended=None if foreign is None else foreign > CONTENDED_SHARE,
             leased_cores=self._cpus,
         )
 
@@ -267,9 +328,14 @@ class _Trial:
         returns = [e.episode_return for e in self._evaluations if e.deterministic is deterministic]
         return float(np.mean(returns)) if returns else None
 
-    def _utilization(self, usage: Usage, elapsed: float) -> float | None:
-        cpu = usage.cpu_seconds - self._usage_at_start.cpu_seconds
-        return _ratio(cpu, elapsed * self._spec.parallelism.cores)
+    def _worker_busy_share(self) -> float | None:
+        """Of the core time that workers could have used while the learner waited for them."""
+        n_workers = self._spec.parallelism.n_workers
+        if self._cost is None or not n_workers:
+            return None
+        at_once = min(n_workers, len(self._cpus))
+        share = _ratio(self._cost.worker_cpu_seconds, self._timer.own_seconds("env_wait") * at_once)
+        return None if share is None else min(1.0, share)
 
     def _phases(self) -> PhaseSeconds:
         own = self._timer.own_seconds
@@ -284,49 +350,6 @@ class _Trial:
         )
 
 
-@dataclass
-class _Curve:
-    """The training return over time: its mean, and when it first reached the threshold."""
-
-    threshold: float | None
-    seconds_to_threshold: float | None = None
-    _area: float = 0.0
-    _seconds: float = 0.0
-    _last: tuple[float, float] | None = None
-
-    def add(self, seconds: float, mean_return: float | None, *, is_full: bool) -> None:
-        """A point of the curve; `is_full` once the mean is over a hundred episodes."""
-        if mean_return is None:
-            return
-        if self._last is not None:
-            width = seconds - self._last[0]
-            self._area += width * (mean_return + self._last[1]) / 2.0
-            self._seconds += width
-        self._last = (seconds, mean_return)
-        reached = self.threshold is not None and is_full and mean_return >= self.threshold
-        if reached and self.seconds_to_threshold is None:
-            self.seconds_to_threshold = seconds
-
-    @property
-    def mean(self) -> float | None:
-        """Mean of the training return over the time that it is known for."""
-        return _ratio(self._area, self._seconds)
-
-
-@contextmanager
-def _pinned_to(cpus: tuple[int, ...]) -> Iterator[None]:
-    """Run on these CPUs, and give a reused process its old affinity back."""
-    if not hasattr(os, "sched_setaffinity"):  # macOS
-        yield
-        return
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cpus)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
-
-
 def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole > 0 else None
 
@@ -335,7 +358,7 @@ def _status_of(error: Exception) -> RunStatus:
     match error:
         case DivergedError():
             return RunStatus.DIVERGED
-        case EnvTimeoutError():
+        case EnvTimeoutError() | LimitError():
             return RunStatus.TIMEOUT
         case EnvLostError():
             return RunStatus.LOST

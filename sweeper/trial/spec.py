@@ -16,8 +16,9 @@ from sweeper.trial.clash import batch_clash, workers_clash
 class ParallelismSpec(Spec):
     """How environments are spread over processes and cores."""
 
-    vec_env: Literal["serial", "subproc"] = "subproc"
-    """`serial` steps every environment in the learner's process; `subproc` in workers."""
+    vec_env: Literal["serial", "subproc", "gymnasium"] = "subproc"
+    """`serial` steps every environment in the learner's process; `subproc` in workers;
+    `gymnasium` has them stepped by a native vector implementation (`env.vector`)."""
     n_envs: int = Field(default=8, ge=1, le=65_536)
     """Environments stepped together."""
     envs_per_worker: int | Literal["auto"] = "auto"
@@ -33,8 +34,8 @@ class ParallelismSpec(Spec):
 
     @property
     def resolved_envs_per_worker(self) -> int:
-        """Environments a worker; all of them for `serial`."""
-        if self.vec_env == "serial":
+        """Environments a worker; all of them where there are none."""
+        if self.vec_env != "subproc":
             return self.n_envs
         if self.envs_per_worker == "auto":
             return -(-self.n_envs // min(self.cores, self.n_envs))
@@ -42,8 +43,8 @@ class ParallelismSpec(Spec):
 
     @property
     def n_workers(self) -> int:
-        """Worker processes; 0 for `serial`."""
-        return 0 if self.vec_env == "serial" else -(-self.n_envs // self.resolved_envs_per_worker)
+        """Worker processes; 0 but for `subproc`."""
+        return -(-self.n_envs // self.resolved_envs_per_worker) if self.vec_env == "subproc" else 0
 
     @model_validator(mode="after")
     def _fits(self) -> ParallelismSpec:
@@ -68,6 +69,17 @@ class EvaluationSpec(Spec):
     """Seeds the episodes; all trials of a study share it, so that they face the same ones."""
 
 
+class LimitsSpec(Spec):
+    """What ends a trial that does not end by itself, as TIMEOUT."""
+
+    setup_seconds: float = Field(default=300.0, gt=0)
+    """Set-up (starting environments, their first reset, building the network) may take so long."""
+    grace_seconds: float = Field(default=30.0, gt=0)
+    """Training that is not over so long after its budget of seconds, or evaluation so long
+    after `max_seconds` for each kind of policy, is killed with all its processes. More than
+    one step of all environments or one minibatch takes."""
+
+
 class TrialSpec(Spec):
     """Everything that determines a trial, up to its budget and seed."""
 
@@ -81,6 +93,8 @@ class TrialSpec(Spec):
     """How long it trains."""
     evaluation: EvaluationSpec = EvaluationSpec()
     """How the result is measured."""
+    limits: LimitsSpec = LimitsSpec()
+    """What ends it if it does not end by itself."""
     seed: int = Field(default=0, ge=0)
     """Seeds the networks, the action noise and the environments."""
 

@@ -1,0 +1,122 @@
+"""The watchdog on real processes that hang, and stand-ins for shells that must not die."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from sweeper.trial import watchdog
+
+pytestmark = pytest.mark.system
+
+HANG = """
+import ctypes, subprocess, sys
+from pathlib import Path
+from sweeper.trial.watchdog import Watchdog
+watchdog = Watchdog(own_group={own_group})
+watchdog.note = Path(sys.argv[1])
+child = subprocess.Popen(["sleep", "1000"], start_new_session={child_escapes})
+print(child.pid, watchdog._process.pid, flush=True)
+{before}
+ctypes.PyDLL(None).pause()  # in C, with the interpreter's lock held
+"""
+
+
+class Hung:
+    """A program that hangs after `before`, in the group of a shell that waits for it."""
+
+    def __init__(self, folder: Path, before: str, *, own_group: bool, escapes: bool) -> None:
+        program = HANG.format(own_group=own_group, child_escapes=escapes, before=before)
+        self.note = folder / "note"
+        # The shell is the leader of the group, as an interactive one or a script's is.
+        self.shell = subprocess.Popen(
+            ["sh", "-c", '"$@"; echo "code $?"', "sh", sys.executable, "-c", program, self.note],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            text=True,
+        )
+        assert self.shell.stdout is not None
+        pids = map(int, self.shell.stdout.readline().split())
+        self.child, self.watchdog = map(psutil.Process, pids)
+        self.owner = psutil.Process(self.watchdog.ppid())
+
+    def end(self) -> tuple[str, str]:
+        """What the shell said at last, and standard error."""
+        out, err = self.shell.communicate(timeout=60)
+        _, alive = psutil.wait_procs([self.child, self.watchdog], timeout=30)
+        for process in alive:
+            process.kill()
+        assert not alive
+        return out, err
+
+
+@pytest.mark.parametrize("own_group", [True, False])
+@pytest.mark.parametrize("escapes", [True, False])
+def test_a_hang_in_c_code_is_ended_with_its_children_and_nothing_else(
+    tmp_path: Path, own_group: bool, escapes: bool
+) -> None:
+    hung = Hung(tmp_path, "watchdog.arm(0.1, 'too long')", own_group=own_group, escapes=escapes)
+    out, err = hung.end()
+    assert out == "code 137\n"  # the shell lives, and sees a SIGKILL
+    assert "sweeper: TIMEOUT: too long" in err
+    assert hung.note.read_text() == "too long"
+
+
+def test_a_limit_that_is_replaced_or_disarmed_does_not_strike(tmp_path: Path) -> None:
+    before = """
+watchdog.arm(1000.0, 'first')
+watchdog.disarm()
+watchdog.arm(0.1, 'second')
+"""
+    hung = Hung(tmp_path, before, own_group=True, escapes=False)
+    hung.end()
+    assert hung.note.read_text() == "second"
+
+
+@pytest.mark.parametrize("own_group", [True, False])
+def test_it_ends_with_its_owner_and_takes_along_what_is_left_of_the_group(
+    tmp_path: Path, own_group: bool
+) -> None:
+    hung = Hung(tmp_path, "", own_group=own_group, escapes=False)
+    hung.owner.kill()
+    psutil.wait_procs([hung.watchdog], timeout=30)
+    if not own_group:
+        hung.child.kill()
+    hung.end()
+    assert not hung.note.exists()
+
+
+def test_an_owner_that_closes_it_lives_on() -> None:
+    program = """
+import os
+from sweeper.trial.watchdog import Watchdog
+watchdog = Watchdog(own_group=True)
+assert os.getpgrp() == os.getpid()
+watchdog.arm(1000.0, "too long")
+watchdog.close()
+watchdog.close()
+assert watchdog._process.returncode == 0
+print("alive")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == "alive\n"
+
+
+def test_it_imports_nothing_that_takes_long() -> None:
+    program = (
+        "import sys; before = {*sys.modules}; "
+        f"exec(open({str(watchdog._PROGRAM)!r}).read(), {{'__name__': 'program'}}); "
+        "print(*sorted({*sys.modules} - before))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=True
+    )
+    heavy = {"signal", "enum", "re", "subprocess", "typing", "numpy", "torch"}
+    assert not heavy & set(done.stdout.split())
