@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from sweeper.core.clock import BudgetSpec
-from sweeper.core.records import RunResult
+from sweeper.core.records import Evaluation, Measurement, RunResult
 from sweeper.rl.spec import PPOSpec
 from sweeper.store.queries import ParamValue
 from sweeper.store.schema import runs
@@ -55,6 +55,16 @@ def param_columns(value: ParamValue) -> dict[str, Any]:
     if value is None or isinstance(value, str):
         return {"value_number": None, "value_text": value}
     return {"value_number": float(value), "value_text": json.dumps(value)}
+
+
+def measurement_columns(run_id: int, row: Measurement) -> dict[str, Any]:
+    """A point of a learning curve. Not `asdict`, which copies deeply: half the time of a write."""
+    return {"run_id": run_id} | {name: getattr(row, name) for name in Measurement.__slots__}
+
+
+def evaluation_columns(run_id: int, row: Evaluation) -> dict[str, Any]:
+    """An evaluation episode."""
+    return {"run_id": run_id} | {name: getattr(row, name) for name in Evaluation.__slots__}
 
 
 def outcome_columns(result: RunResult) -> dict[str, Any]:

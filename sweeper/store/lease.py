@@ -6,14 +6,14 @@ can be looked at (the same host), and elsewhere by its lease running out.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import psutil
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from sweeper.core.errors import InputError
+from sweeper.store.queries import LauncherRow
 from sweeper.store.schema import launchers, studies
 
 _START_TOLERANCE = timedelta(seconds=2)
@@ -46,10 +46,17 @@ def require_free(
     host: this machine, where the process behind a lease can be looked for.
     """
     row = _current(connection, study_id)
-    if row is None or row.launcher_id == launcher_id or row.lease_until <= now:
+    if row is None or row.launcher_id == launcher_id:
         return
-    if row.host != host or _is_alive(row.pid, row.pid_started_at):
+    if is_held(row, host=host, now=now):
         raise _busy(connection, study_id, row)
+
+
+def is_held(lease: LauncherRow, *, host: str, now: datetime) -> bool:
+    """Whether the launcher of a lease still works, as far as can be told on `host`."""
+    if lease.lease_until <= now:
+        return False
+    return lease.host != host or _is_alive(lease.pid, lease.pid_started_at)
 
 
 def acquire(
@@ -91,11 +98,14 @@ def release(connection: Connection, study_id: int, launcher_id: str) -> None:
     )
 
 
-def _current(connection: Connection, study_id: int) -> Row[Any] | None:
-    return connection.execute(select(launchers).where(launchers.c.study_id == study_id)).first()
+def _current(connection: Connection, study_id: int) -> LauncherRow | None:
+    columns = (launchers.c[field.name] for field in fields(LauncherRow))
+    query = select(*columns).where(launchers.c.study_id == study_id)
+    row = connection.execute(query).first()
+    return None if row is None else LauncherRow(*row)
 
 
-def _busy(connection: Connection, study_id: int, row: Row[Any] | None) -> LauncherBusyError:
+def _busy(connection: Connection, study_id: int, row: LauncherRow | None) -> LauncherBusyError:
     name = connection.scalar(select(studies.c.name).where(studies.c.study_id == study_id))
     if row is None:
         return LauncherBusyError(f"study {name!r}: this launcher's lease was released")

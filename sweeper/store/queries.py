@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from difflib import get_close_matches
+from functools import lru_cache
+from itertools import groupby
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Engine, Select, func, select
+from sqlalchemy import ColumnElement, Connection, Engine, Select, func, null, select
 
 from sweeper.core.errors import InputError
+from sweeper.core.records import RunStatus
 from sweeper.store import schema as t
 from sweeper.store.connect import open_read_only, require_current
 from sweeper.store.views import trial_results
@@ -111,6 +114,15 @@ class TrialRow:
     env_wait_seconds: float | None
     rollout_seconds: float | None
     update_seconds: float | None
+    contended: bool | None
+    """Whether others took so much of its cores in every run that its speed is fiction."""
+    bottleneck: str | None
+    """What limited its last run."""
+    advice: str | None
+    n_test_runs: int
+    """Completed runs with test seeds; the metrics above are of tuning seeds alone."""
+    test_final_return: float | None
+    test_steps_per_second: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +136,8 @@ class RunRow:
     seed: int
     seed_kind: str
     hostname: str | None
+    budget_seconds: float | None
+    budget_env_steps: int | None
     status: str
     reason: str | None
     started_at: datetime | None
@@ -151,9 +165,80 @@ class RunRow:
     cpu_seconds: float | None
     core_seconds: float | None
     cpu_utilization: float | None
+    worker_busy_share: float | None
+    foreign_cpu_share: float | None
+    gpu_utilization: float | None
     involuntary_switches: int | None
     peak_rss_bytes: int | None
     leased_cores: str | None
+    contended: bool | None
+    rung: int | None
+    bottleneck: str | None
+    advice: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SlotRow:
+    """A run of a study, as far as a picture of the whole study needs it."""
+
+    run_id: int
+    trial_id: int
+    number: int
+    """Its trial's."""
+    kind: str
+    seed_kind: str
+    status: str
+    started_at: datetime | None
+    ended_at: datetime | None
+    hostname: str | None
+    leased_cores: str | None
+    final_return: float | None
+    final_return_stochastic: float | None
+    training_return: float | None
+    steps_per_second: float | None
+    seconds_to_threshold: float | None
+    return_area: float | None
+    env_steps: int | None
+    updates: int | None
+    core_seconds: float | None
+    elapsed_seconds: float | None
+    cpu_utilization: float | None
+    peak_rss_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """A measurement of some run, as far as a curve needs it."""
+
+    run_id: int
+    trial_id: int
+    seed_kind: str
+    elapsed_seconds: float
+    env_steps: int
+    training_return: float
+    steps_per_second: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ImportanceRow:
+    """How much a parameter mattered to an objective: the columns of `importances`."""
+
+    at: datetime
+    objective: str
+    path: str
+    importance: float
+
+
+@dataclass(frozen=True, slots=True)
+class LauncherRow:
+    """The launcher that holds a study, dead or alive: the columns of `launchers`."""
+
+    launcher_id: str
+    host: str
+    pid: int
+    pid_started_at: datetime | None
+    acquired_at: datetime
+    lease_until: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +266,18 @@ class MeasurementRow:
     kfac_nu: float | None
     cpu_utilization: float | None
     rss_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RungRow:
+    """Where a run of a trial stood at some share of its budget."""
+
+    number: int
+    """Its trial's."""
+    seed: int
+    progress: float
+    training_return: float
+    steps_per_second: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,17 +371,22 @@ def study(engine: Engine, name: str | None) -> StudyRow:
     raise InputError(f"there is no study {name!r}{hint} (there are: {listed})")
 
 
-def trials(engine: Engine, study_id: int) -> list[TrialRow]:
-    """Every trial of a study, by number."""
+def trials(engine: Engine, study_id: int, *, since: int = -1) -> list[TrialRow]:
+    """Every trial of a study, by number; or those that have changed after the study's
+    change_count was `since` (`change_token` ends in it)."""
+    table = t.trials.c
+    where = table.study_id == study_id
+    if since >= 0:
+        where &= table.change_count > since
     with engine.connect() as connection:
-        return _trials(connection, trial_results.c.study_id == study_id)
+        return _trials(connection, where)
 
 
 def trial(engine: Engine, study_id: int, number: int) -> TrialRow:
     """One trial of a study. Raises InputError that says which there are."""
-    results = trial_results.c
+    table = t.trials.c
     with engine.connect() as connection:
-        found = _trials(connection, (results.study_id == study_id) & (results.number == number))
+        found = _trials(connection, (table.study_id == study_id) & (table.number == number))
         if found:
             return found[0]
         last = connection.scalar(
@@ -308,6 +410,74 @@ def runs(engine: Engine, trial_id: int) -> list[RunRow]:
         .order_by(t.runs.c.run_id)
     )
     return _rows(engine, RunRow, query)
+
+
+def study_runs(engine: Engine, study_id: int) -> list[SlotRow]:
+    """Every run of a study, in the order they were made."""
+    columns = {**t.runs.c, "hostname": t.hosts.c.hostname, "number": t.trials.c.number}
+    query = (
+        select(*(columns[field.name] for field in fields(SlotRow)))
+        .select_from(t.runs)
+        .join(t.trials, t.trials.c.trial_id == t.runs.c.trial_id)
+        .outerjoin(t.hosts, t.hosts.c.host_id == t.runs.c.host_id)
+        .where(t.trials.c.study_id == study_id)
+        .order_by(t.runs.c.run_id)
+    )
+    return _rows(engine, SlotRow, query)
+
+
+def curves(engine: Engine, trial_ids: Collection[int]) -> dict[int, list[list[CurvePoint]]]:
+    """Trial -> the learning curve of each of its COMPLETED runs, points without a return
+    left out. Trials without any are missing."""
+    table = t.measurements.c
+    query = (
+        select(
+            table.run_id,
+            t.runs.c.trial_id,
+            t.runs.c.seed_kind,
+            table.elapsed_seconds,
+            table.env_steps,
+            table.training_return,
+            table.steps_per_second,
+        )
+        .join(t.runs, t.runs.c.run_id == table.run_id)
+        .where(
+            t.runs.c.trial_id.in_(trial_ids),
+            t.runs.c.status == RunStatus.COMPLETED.value,
+            table.training_return.is_not(None),
+        )
+        .order_by(table.run_id, table.env_steps)
+    )
+    found: dict[int, list[list[CurvePoint]]] = defaultdict(list)
+    for _, points in groupby(_rows(engine, CurvePoint, query), key=lambda point: point.run_id):
+        curve = list(points)
+        found[curve[0].trial_id].append(curve)
+    return dict(found)
+
+
+def importances(engine: Engine, study_id: int) -> list[ImportanceRow]:
+    """The latest importances of each objective, the greatest first."""
+    table = t.importances.c
+    latest = (
+        select(table.objective, func.max(table.at).label("at"))
+        .where(table.study_id == study_id)
+        .group_by(table.objective)
+        .subquery()
+    )
+    query = (
+        select(table.at, table.objective, table.path, table.importance)
+        .join(latest, (latest.c.objective == table.objective) & (latest.c.at == table.at))
+        .where(table.study_id == study_id)
+        .order_by(table.objective, table.importance.desc())
+    )
+    return _rows(engine, ImportanceRow, query)
+
+
+def launcher(engine: Engine, study_id: int) -> LauncherRow | None:
+    """Who holds the study; `lease.is_held` tells whether it still lives."""
+    table = t.launchers.c
+    query = select(*(table[field.name] for field in fields(LauncherRow)))
+    return next(iter(_rows(engine, LauncherRow, query.where(table.study_id == study_id))), None)
 
 
 def measurements(engine: Engine, run_id: int) -> list[MeasurementRow]:
@@ -355,11 +525,66 @@ def count_runs(engine: Engine, study_id: int, kind: str) -> int:
         return int(connection.scalar(query) or 0)
 
 
+def trials_with_runs(
+    engine: Engine, study_id: int, statuses: Collection[RunStatus]
+) -> frozenset[int]:
+    """trial_ids of a study of which some run is in one of these statuses."""
+    query = (
+        select(t.runs.c.trial_id)
+        .join(t.trials, t.trials.c.trial_id == t.runs.c.trial_id)
+        .where(t.trials.c.study_id == study_id, t.runs.c.status.in_([s.value for s in statuses]))
+    )
+    with engine.connect() as connection:
+        return frozenset(connection.scalars(query))
+
+
+def points_at(engine: Engine, study_id: int, progress: float) -> list[RungRow]:
+    """Where each run of a study with a tuning seed stood once it had spent a share of its
+    budget: its first measurement from there on that has a training return."""
+    points = t.measurements.c
+    first = (
+        select(points.run_id, func.min(points.env_steps).label("env_steps"))
+        .join(t.runs, t.runs.c.run_id == points.run_id)
+        .join(t.trials, t.trials.c.trial_id == t.runs.c.trial_id)
+        .where(
+            t.trials.c.study_id == study_id,
+            t.runs.c.seed_kind == "tuning",
+            points.progress >= progress,
+            points.training_return.is_not(None),
+        )
+        .group_by(points.run_id)
+        .subquery()
+    )
+    query = (
+        select(
+            t.trials.c.number,
+            t.runs.c.seed,
+            points.progress,
+            points.training_return,
+            points.steps_per_second,
+        )
+        .join(first, (first.c.run_id == points.run_id) & (first.c.env_steps == points.env_steps))
+        .join(t.runs, t.runs.c.run_id == points.run_id)
+        .join(t.trials, t.trials.c.trial_id == t.runs.c.trial_id)
+        .order_by(points.run_id)
+    )
+    return _rows(engine, RungRow, query)
+
+
 def hosts(engine: Engine) -> list[HostRow]:
     """Every machine that runs have used."""
     table = t.hosts
     query = select(*(table.c[field.name] for field in fields(HostRow)))
     return _rows(engine, HostRow, query.order_by(table.c.hostname, table.c.host_id))
+
+
+def database_token(engine: Engine) -> str:
+    """The same for the whole database: which studies there are, and how they are."""
+    with engine.connect() as connection:
+        count, changes = connection.execute(
+            select(func.count(), func.sum(t.studies.c.change_count))
+        ).one()
+    return f"{count}.{changes or 0}"
 
 
 def change_token(engine: Engine, study_id: int) -> str:
@@ -426,26 +651,35 @@ def _studies(connection: Connection, *where: ColumnElement[bool]) -> list[StudyR
 
 
 def _trials(connection: Connection, where: ColumnElement[bool]) -> list[TrialRow]:
+    """Of the table `trials`; ten thousand of them must not be waited for."""
     params = t.trial_params.c
     of_trial: dict[int, dict[str, ParamValue]] = defaultdict(dict)
-    chosen = select(trial_results.c.trial_id).where(where)
     for trial_id, path, number, text in connection.execute(
         select(params.trial_id, params.path, params.value_number, params.value_text)
-        .where(params.trial_id.in_(chosen))
+        .join(t.trials, t.trials.c.trial_id == params.trial_id)
+        .where(where)
         .order_by(params.trial_id, params.path)
     ):
-        of_trial[trial_id][path] = text if number is None else json.loads(text)
-    names = [field.name for field in fields(TrialRow) if field.name != "params"]
-    query = select(*(trial_results.c[name] for name in names)).where(where)
+        of_trial[trial_id][path] = text if number is None else _number(text)
+    names = [field.name for field in fields(TrialRow)]
+    at_params, at_reason, at_id = (names.index(n) for n in ("params", "reason", "trial_id"))
+    # Below the view, so that only the chosen trials are put together.
+    chosen = select(t.trials.c.trial_id).where(where)
+    query = select(
+        *(trial_results.c[name] if name != "params" else null() for name in names)
+    ).where(trial_results.c.trial_id.in_(chosen))
     result = []
     for row in connection.execute(query.order_by(trial_results.c.number)):
-        values = dict(zip(names, row, strict=True))
-        reason = values.pop("reason")
-        result.append(
-            TrialRow(
-                **values,
-                params=of_trial[values["trial_id"]],
-                reason=reason.splitlines()[0] if reason else None,
-            )
-        )
+        values = list(row)
+        values[at_params] = of_trial[values[at_id]]
+        if values[at_reason]:
+            values[at_reason] = values[at_reason].splitlines()[0]
+        result.append(TrialRow(*values))
     return result
+
+
+@lru_cache(maxsize=10_000)
+def _number(text: str) -> ParamValue:
+    """A number or boolean of trial_params with its type."""
+    value: ParamValue = json.loads(text)
+    return value

@@ -35,7 +35,7 @@ from sqlalchemy.types import TypeEngine
 
 from sweeper.core.records import RunStatus
 
-REVISION = "0001"
+REVISION = "0002"
 """The migration that this file describes. Revisions are numbers, so that older and newer can
 be told apart without loading alembic."""
 
@@ -90,7 +90,8 @@ class Timestamp(TypeDecorator[datetime]):
         if value is None:
             return None
         moment = datetime.fromisoformat(value) if isinstance(value, str) else value
-        return moment.astimezone(UTC)
+        # SQLite's are UTC already; to convert them all the same takes most of a large read.
+        return moment if moment.tzinfo is UTC else moment.astimezone(UTC)
 
 
 metadata = MetaData(
@@ -172,8 +173,8 @@ trials = Table(
     Column("budget_env_steps", Count, comment="Or in env steps; exactly one of the two is set."),
     Column("config_json", Text, nullable=False, comment="The resolved configuration; runs as is."),
     Column("config_sha256", Text, nullable=False, comment="SHA-256 of config_json; finds repeats."),
-    Column("algorithm", Text, nullable=False, comment="ppo | a2c."),
-    Column("optimizer", Text, nullable=False, comment="adam | adamw | rmsprop | sgd."),
+    Column("algorithm", Text, nullable=False, comment="ppo | a2c | acktr."),
+    Column("optimizer", Text, nullable=False, comment="adam | adamw | rmsprop | sgd | kfac."),
     Column("schedule", Text, nullable=False, comment="How the learning rate follows progress."),
     Column("learning_rate", Real, nullable=False, comment="At progress 0."),
     Column("vec_env", Text, nullable=False, comment="serial | subproc."),
@@ -191,9 +192,17 @@ trials = Table(
     Column("gae_lambda", Real, nullable=False, comment="Lambda of the advantage estimate."),
     Column("clip_range", Real, comment="PPO's clip of the probability ratio; NULL for a2c."),
     Column("entropy_coef", Real, nullable=False, comment="Weight of the entropy bonus."),
+    Column(
+        "change_count",
+        Count,
+        nullable=False,
+        server_default="0",
+        comment="The study's change_count when this trial last changed.",
+    ),
     _one_of("status", *_STATUSES),
     _one_of("origin", "baseline", "enqueued", "startup", "sampler", "warm_start"),
     UniqueConstraint("study_id", "number"),
+    Index(None, "study_id", "change_count"),
     comment="A configuration. Its metrics are means over its COMPLETED runs: trial_results.",
 )
 

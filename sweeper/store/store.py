@@ -40,6 +40,8 @@ from sweeper.store.downsample import Point, thin
 from sweeper.store.flatten import (
     budget_columns,
     configuration_columns,
+    evaluation_columns,
+    measurement_columns,
     outcome_columns,
     param_columns,
 )
@@ -219,6 +221,7 @@ class Store:
                 sampler=sampler,
                 asked_at=self._now(),
                 status=RunStatus.QUEUED.value,
+                change_count=_next_change(ref.study_id),
                 **budget_columns(config.budget),
                 **configuration_columns(config),
             )
@@ -284,7 +287,7 @@ class Store:
                     )
                 )
             _insert_all(
-                connection, t.measurements, [{"run_id": run_id, **asdict(row)} for row in kept]
+                connection, t.measurements, [measurement_columns(run_id, row) for row in kept]
             )
             _touch_of_run(connection, run_id)
 
@@ -305,11 +308,13 @@ class Store:
         host: HostRecord | None = None,
         bottleneck: str | None = None,
         advice: str | None = None,
+        rung: int | None = None,
     ) -> bool:
         """How a run ended, with its episodes and what follows for its trial.
 
         feasible: whether the trial may stand on the front; None leaves it as it is.
         violations: constraint -> how far it is violated; <= 0 is feasible.
+        rung: 1, 2, ... of a run that was PRUNED there.
         Returns False, and writes nothing, for a run that has ended already. Only a run that
         was given up as LOST may still report, once.
         """
@@ -321,6 +326,7 @@ class Store:
                 "ended_at": self._now(),
                 "bottleneck": bottleneck,
                 "advice": advice,
+                "rung": rung,
             }
             if host is not None:
                 values["host_id"] = _host_id(connection, host)
@@ -449,7 +455,7 @@ def _insert_evaluations(connection: Connection, run_id: int, rows: Sequence[Eval
         dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
         connection.execute(
             dialect.insert(t.evaluations).on_conflict_do_nothing(),
-            [{"run_id": run_id, **asdict(row)} for row in rows],
+            [evaluation_columns(run_id, row) for row in rows],
         )
 
 
@@ -475,7 +481,20 @@ def _follow_runs(connection: Connection, which: ColumnElement[bool]) -> None:
         (any_is(RunStatus.RUNNING), RunStatus.RUNNING.value),
         else_=func.coalesce(last, RunStatus.QUEUED.value),
     )
-    connection.execute(update(t.trials).where(which).values(status=status))
+    connection.execute(
+        update(t.trials)
+        .where(which)
+        .values(status=status, change_count=_next_change(t.trials.c.study_id))
+    )
+
+
+def _next_change(study_id: int | ColumnElement[int]) -> ScalarSelect[int]:
+    """What the study's change_count will be once `_touch` has ended this transaction."""
+    return (
+        select(t.studies.c.change_count + 1)
+        .where(t.studies.c.study_id == study_id)
+        .scalar_subquery()
+    )
 
 
 def _touch(connection: Connection, study_id: int | ScalarSelect[int]) -> None:

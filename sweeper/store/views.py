@@ -91,16 +91,46 @@ _latest_version = (
 )
 
 
+def _usable(seed_kind: str) -> ColumnElement[bool]:
+    """Runs whose figures stand for their trial: COMPLETED, and not contended unless all are."""
+    other = runs.alias("uncontended")
+    measured_alone = exists().where(
+        other.c.trial_id == runs.c.trial_id,
+        other.c.seed_kind == runs.c.seed_kind,
+        other.c.status == RunStatus.COMPLETED.value,
+        other.c.contended.is_not(true()),
+    )
+    return and_(
+        runs.c.status == RunStatus.COMPLETED.value,
+        runs.c.seed_kind == seed_kind,
+        or_(runs.c.contended.is_not(true()), ~measured_alone),
+    )
+
+
 def _trial_results() -> Select[Any]:
     completed = (
         select(
             runs.c.trial_id,
             func.count().label("n_runs"),
+            (func.max(case((runs.c.contended.is_(true()), 1), else_=0)) == 1).label("contended"),
             *(cast(func.avg(runs.c[name]), Double).label(name) for name in _RUN_MEANS),
         )
-        .where(runs.c.status == RunStatus.COMPLETED.value)
+        .where(_usable("tuning"))
         .group_by(runs.c.trial_id)
         .cte("completed")
+    )
+    tested = (
+        select(
+            runs.c.trial_id,
+            func.count().label("n_test_runs"),
+            *(
+                cast(func.avg(runs.c[name]), Double).label(f"test_{name}")
+                for name in ("final_return", "steps_per_second")
+            ),
+        )
+        .where(_usable("test"))
+        .group_by(runs.c.trial_id)
+        .cte("tested")
     )
     ends = (
         select(
@@ -127,10 +157,14 @@ def _trial_results() -> Select[Any]:
             studies.c.name.label("study"),
             study_versions.c.number.label("study_version"),
             study_versions.c.env,
-            *(column for column in trials.c if column.name != "version_id"),
+            *(column for column in trials.c if column.name not in ("version_id", "change_count")),
             params.c.params,
             func.coalesce(completed.c.n_runs, 0).label("n_runs"),
             *(completed.c[name] for name in _RUN_MEANS),
+            completed.c.contended,
+            func.coalesce(tested.c.n_test_runs, 0).label("n_test_runs"),
+            tested.c.test_final_return,
+            tested.c.test_steps_per_second,
             ends.c.ended_at,
             last.c.reason,
             last.c.bottleneck,
@@ -141,6 +175,7 @@ def _trial_results() -> Select[Any]:
         .join(study_versions, study_versions.c.version_id == trials.c.version_id)
         .outerjoin(params, params.c.trial_id == trials.c.trial_id)
         .outerjoin(completed, completed.c.trial_id == trials.c.trial_id)
+        .outerjoin(tested, tested.c.trial_id == trials.c.trial_id)
         .outerjoin(ends, ends.c.trial_id == trials.c.trial_id)
         .outerjoin(last, last.c.run_id == ends.c.run_id)
     )
@@ -148,7 +183,7 @@ def _trial_results() -> Select[Any]:
 
 _create_trial_results = CreateView(_trial_results(), "trial_results")
 trial_results = _create_trial_results.table
-"""A trial a row: its configuration, and the means over its COMPLETED runs."""
+"""A trial a row: its configuration, and the means over its COMPLETED tuning runs."""
 
 study_objectives = table(
     "study_objectives",
@@ -199,6 +234,7 @@ def _pareto_front() -> Select[Any]:
         .where(
             result.c.status == RunStatus.COMPLETED.value,
             result.c.feasible.is_(true()),
+            result.c.contended.is_not(true()),
             result.c.budget_seconds.is_not_distinct_from(study_versions.c.budget_seconds),
             result.c.budget_env_steps.is_not_distinct_from(study_versions.c.budget_env_steps),
         )
@@ -247,6 +283,34 @@ def _of_runs(*columns: ColumnElement[Any]) -> Select[Any]:
     )
 
 
+def _run_spreads() -> Select[Any]:
+    """One row a trial and kind of seed: mean over its runs, and how far they lie apart."""
+    return (
+        _of_runs(
+            runs.c.seed_kind,
+            func.count().label("n_runs"),
+            *(
+                column
+                for name in ("final_return", "training_return", "steps_per_second")
+                for column in (
+                    cast(func.avg(runs.c[name]), Double).label(name),
+                    cast(func.min(runs.c[name]), Double).label(f"{name}_lowest"),
+                    cast(func.max(runs.c[name]), Double).label(f"{name}_highest"),
+                    _variance(runs.c[name]).label(f"{name}_variance"),
+                )
+            ),
+        )
+        .where(runs.c.status == RunStatus.COMPLETED.value)
+        .group_by(studies.c.study_id, trials.c.trial_id, runs.c.seed_kind)
+    )
+
+
+def _variance(value: ColumnElement[Any]) -> ColumnElement[float]:
+    """Unbiased; NULL for a single value. In words that both databases know."""
+    n, total = func.count(value), func.sum(value)
+    return cast((func.sum(value * value) - total * total / n) / func.nullif(n - 1, 0), Double)
+
+
 def _learning_curves() -> Select[Any]:
     return _of_runs(runs.c.kind, runs.c.seed, runs.c.status, *measurements.c).join(
         measurements, measurements.c.run_id == runs.c.run_id
@@ -287,6 +351,7 @@ def _host_speeds() -> Select[Any]:
 _VIEWS = (
     _create_trial_results,
     CreateView(_pareto_front(), "pareto_front"),
+    CreateView(_run_spreads(), "run_spreads"),
     CreateView(_learning_curves(), "learning_curves"),
     CreateView(_time_to_threshold(), "time_to_threshold"),
     CreateView(_host_speeds(), "host_speeds"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, text
 
 from sweeper.core.errors import DatabaseError
-from sweeper.store import migrations, schema, views
+from sweeper.store import migrations, queries, schema, views
 from sweeper.store.connect import open_writer
 from sweeper.store.migrate import upgrade
 from sweeper.store.queries import open_reader
@@ -61,6 +62,39 @@ def test_upgrading_tells_what_it_did_and_may_be_repeated(url):
     assert upgrade(url) == (None, schema.REVISION)
     assert upgrade(url) == (schema.REVISION, schema.REVISION)
     open_reader(url).dispose()
+
+
+RELEASED = sorted((Path(__file__).parent / "released").glob("*.db.gz"))
+
+
+def test_every_older_schema_has_a_database_to_upgrade():
+    assert [path.name.split(".")[0] for path in RELEASED] == [
+        f"{number:04}" for number in range(1, int(schema.REVISION))
+    ]
+
+
+@pytest.mark.parametrize("released", RELEASED, ids=lambda path: path.name)
+def test_a_database_of_an_older_release_is_upgraded_with_all_it_holds(released, tmp_path):
+    url = f"sqlite:///{tmp_path / 'old.db'}"
+    (tmp_path / "old.db").write_bytes(gzip.decompress(released.read_bytes()))
+    with pytest.raises(DatabaseError, match="older sweeper"):
+        open_reader(url)
+    assert upgrade(url) == (released.name.split(".")[0], schema.REVISION)
+    reader = open_reader(url)
+    study = queries.study(reader, "a study")
+    rows = queries.trials(reader, study.study_id)
+    assert [row.status for row in rows] == ["COMPLETED", "COMPLETED", "DIVERGED", "RUNNING"]
+    assert [row.final_return for row in rows] == [100.0, 200.0, None, None]
+    assert rows[1].params == {"parallelism.n_envs": 2, "algorithm.optimizer.kind": "adam"}
+    assert len(queries.measurements(reader, 2)) == 20
+    reader.dispose()
+    with Store.open(url) as store:
+        store.add_event("asked", study_id=study.study_id)
+    engine = open_writer(url)
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, schema.metadata) == []
+    engine.dispose()
 
 
 def test_an_empty_database_is_filled_by_a_writer_and_refused_to_a_reader(url, engine):
