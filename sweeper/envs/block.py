@@ -67,7 +67,8 @@ def close_envs(
         try:
             env.close()
         except ENV_FAULTS as error:
-            complaints.append(_describe(error, first_index + position, seed, "close"))
+            who = one_environment(first_index + position, seed)
+            complaints.append(describe_error(error, who, "close"))
     return complaints
 
 
@@ -195,15 +196,17 @@ def action_reader(
     """
     if isinstance(space, gymnasium.spaces.Discrete):
         return actions.tolist
-    convert = _box_converter(space, actions, mode)
+    convert = action_converter(space, actions, mode)
     if space.shape == ():  # iterating over a vector gives scalars, and actions are arrays
         return lambda: map(np.asarray, convert())
     return convert
 
 
-def _box_converter(
+def action_converter(
     space: gymnasium.Space[Any], actions: NDArray[Any], mode: ActionMode
 ) -> Callable[[], NDArray[Any]]:
+    """A function that returns a new array of all environments' actions, Box actions clipped or
+    rescaled, from the rows of `actions`."""
     if not isinstance(space, gymnasium.spaces.Box) or mode == "none":
         return actions.copy
     low, high = space.low, space.high
@@ -234,13 +237,19 @@ def policy_action_space(space: gymnasium.Space[Any], mode: ActionMode) -> gymnas
 
 def raise_env_error(error: BaseException, index: int, seed: int, where: str) -> NoReturn:
     """Raise EnvWorkerError for what environment `index` raised in `where`."""
-    raise EnvWorkerError(_describe(error, index, seed, where)) from error
+    raise EnvWorkerError(describe_error(error, one_environment(index, seed), where)) from error
 
 
-def _describe(error: BaseException, index: int, seed: int, where: str) -> str:
+def one_environment(index: int, seed: int) -> str:
+    """How a message names an environment."""
+    return f"environment {index} (seed {seed})"
+
+
+def describe_error(error: BaseException, who: str, where: str) -> str:
+    """What `who` raised in `where`: a line that says it, then the traceback."""
     summary = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
     trace = "".join(traceback.format_exception(error))
-    return f"environment {index} (seed {seed}) raised in {where}: {summary}\n{trace}"
+    return f"{who} raised in {where}: {summary}\n{trace}"
 
 
 def _check_alike(envs: Sequence[gymnasium.Env[Any, Any]], first_index: int) -> None:

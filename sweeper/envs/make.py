@@ -11,15 +11,19 @@ import gymnasium
 from gymnasium import error as gym_error
 from gymnasium import spaces
 
-from sweeper.core.errors import InputError
-from sweeper.envs.arrays import check_spaces
+from sweeper.core.errors import EnvWorkerError, InputError
+from sweeper.envs.arrays import check_spaces, leaves
 from sweeper.envs.block import policy_action_space
 from sweeper.envs.factory import EnvFactory
+from sweeper.envs.native import NativeVecEnv
 from sweeper.envs.process import StartMethod
 from sweeper.envs.serial import SerialVecEnv
 from sweeper.envs.spec import EnvSpec
 from sweeper.envs.subproc import SubprocVecEnv
 from sweeper.envs.vec_env import VecEnv
+from sweeper.envs.vector_factory import VectorFactory
+
+VecEnvKind = Literal["serial", "subproc", "gymnasium"]
 
 EXTRAS = {
     "gymnasium.envs.mujoco": "sweeper[mujoco]",
@@ -28,7 +32,7 @@ EXTRAS = {
     "gymnasium.envs.toy_text": "gymnasium[toy-text]",
     "gymnasium.envs.phys2d": "gymnasium[jax]",
     "gymnasium.envs.tabular": "gymnasium[jax]",
-    "ale_py": "gymnasium[atari]",
+    "ale_py": "sweeper[atari]",
 }
 """Package of an environment's entry point -> what to install for it."""
 
@@ -56,10 +60,30 @@ def env_factory(spec: EnvSpec) -> EnvFactory:
     )
 
 
+def vector_factory(spec: EnvSpec) -> VectorFactory:
+    """A function that makes the environment's native vector implementation.
+
+    Raises InputError when wrappers would be lost: the registered implementation takes none.
+    """
+    vector = spec.vector
+    if vector.make is None and spec.wrappers:
+        raise InputError(
+            f"env.wrappers wrap single environments, and the native vector implementation of "
+            f"{spec.name} has none: use serial or subproc, or give one that does what they do in "
+            "`env.vector.make`"
+        )
+    return VectorFactory(
+        id=spec.id,
+        make=vector.make,
+        kwargs=spec.kwargs if vector.kwargs is None else vector.kwargs,
+        max_episode_steps=spec.max_episode_steps,
+    )
+
+
 def make_vec_env(
     spec: EnvSpec,
     *,
-    vec_env: Literal["serial", "subproc"],
+    vec_env: VecEnvKind,
     n_envs: int,
     envs_per_worker: int | None = None,
     start_method: StartMethod = "forkserver",
@@ -68,11 +92,17 @@ def make_vec_env(
     cpus: Sequence[int] | None = None,
     setup_timeout: float = 120.0,
 ) -> VecEnv:
-    """N copies of an environment, seeded from `seed`; the same trajectories either way.
+    """N copies of an environment, seeded from `seed`; `serial` and `subproc` give the same
+    trajectories, `gymnasium` those of the native implementation.
 
     The arguments after `n_envs` that concern processes are as `SubprocVecEnv` has them and
-    mean nothing to `serial`. Raises InputError and EnvError as the two VecEnvs do.
+    mean nothing to the others. Raises InputError and EnvError as the VecEnvs do.
     """
+    if vec_env == "gymnasium":
+        factory = vector_factory(spec)
+        return NativeVecEnv(
+            factory, n_envs=n_envs, seed=seed, n_groups=n_groups, action=spec.action
+        )
     env_fns = [env_factory(spec)] * n_envs
     if vec_env == "serial":
         return SerialVecEnv(env_fns, seed=seed, n_groups=n_groups, action=spec.action)
@@ -115,6 +145,42 @@ def describe(spec: EnvSpec) -> EnvDescription:
         )
     finally:
         env.close()
+
+
+def check_native(spec: EnvSpec) -> None:
+    """Make the native vector implementation once, look at it and close it.
+
+    Raises InputError, in one line, when there is none, it cannot be made or used, or its
+    spaces differ from those of the single environment, on which policies are evaluated.
+    """
+    single = describe(spec)
+    try:
+        vector = make_vec_env(spec, vec_env="gymnasium", n_envs=2, seed=0)
+    except EnvWorkerError as error:
+        summary = str(error).splitlines()[0].rpartition("its constructor: ")[2]
+        raise InputError(
+            f"the native vector implementation of {spec.name} cannot be made: {summary}"
+        ) from error
+    vector.close()
+    for kind, one, many in (
+        ("observations", single.observation_space, vector.single_observation_space),
+        ("actions", single.action_space, vector.single_action_space),
+    ):
+        if _forms(one) != _forms(many):
+            raise InputError(
+                f"the native vector implementation of {spec.name} has other {kind} than the "
+                f"single environment, on which policies are evaluated: {many}, not {one}"
+            )
+
+
+def _forms(space: gymnasium.Space[Any]) -> list[Any]:
+    """What a policy must know of a space. Bounds and the precision of floats are not in it."""
+    return [
+        (leaf.path, leaf.space.shape, leaf.space.dtype.kind)
+        if isinstance(leaf.space, spaces.Box)
+        else leaf
+        for leaf in leaves(space)
+    ]
 
 
 def _make(spec: EnvSpec) -> gymnasium.Env[Any, Any]:

@@ -18,6 +18,16 @@ class WrapperSpec(Spec):
     """Keyword arguments for it."""
 
 
+class VectorSpec(Spec):
+    """A native vector implementation of the environment, for `vec_env: gymnasium`."""
+
+    make: str | None = Field(default=None, pattern=r"^(envpool|[\w.]+:[\w.]+)$")
+    """`envpool`, or a function `package.module:name` that is called with `num_envs` and returns
+    a `gymnasium.vector.VectorEnv`; by default the one that Gymnasium has registered for `id`."""
+    kwargs: dict[str, Any] | None = None
+    """Keyword arguments for it; those of the environment if left out."""
+
+
 class EnvSpec(Spec):
     """Which environment, how it is wrapped, and what is normalized over all of its copies."""
 
@@ -33,6 +43,8 @@ class EnvSpec(Spec):
     """Box actions: clipped to the bounds, or tanh-free rescaled from [-1, 1] to them."""
     wrappers: Annotated[tuple[WrapperSpec, ...], as_tuple] = ()
     """The user's own wrappers, innermost first."""
+    vector: VectorSpec = VectorSpec()
+    """What steps the environments when `parallelism.vec_env` is `gymnasium`."""
     normalize_observation: bool = False
     """Running mean and variance over all environments; frozen in evaluation."""
     normalize_reward: bool = False

@@ -1,4 +1,5 @@
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -63,6 +64,12 @@ def test_actions_are_rescaled_as_the_spec_says(vec_env):
     assert (describe(spec).action_space.high == 1.0).all()
 
 
+def test_a_missing_package_is_named_with_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ale_py", None)
+    with pytest.raises(InputError, match=r"pip install 'sweeper\[atari\]'"):
+        describe(EnvSpec(id="ALE/Pong-v5"))
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -78,7 +85,6 @@ def test_actions_are_rescaled_as_the_spec_says(vec_env):
         ({"make": "toys:Faulty", "kwargs": {"where": "constructor"}}, r"broken in constructor"),
         ({"make": "toys:clockwork", "kwargs": {}, "wrappers": [{"wrapper": "toys:no"}]}, r"'no'"),
         ({"id": "LunarLander-v3"}, r"pip install 'gymnasium\[box2d\]'"),
-        ({"id": "ALE/Pong-v5"}, r"pip install 'gymnasium\[atari\]'"),
         ({"id": "Blackjack-v1", "normalize_observation": True}, r"Box .*Blackjack-v1 has Tuple"),
         ({"make": "toys:text"}, r"observation space Text is not supported"),
         ({"make": "toys:unbounded", "action": "rescale"}, r"needs finite bounds"),

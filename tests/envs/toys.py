@@ -8,6 +8,7 @@ import time
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
 
 BOX = spaces.Box(-2.0, 2.0, (3,), np.float32)
 
@@ -162,6 +163,17 @@ class Shift(gymnasium.ObservationWrapper):
         return observation + self.by
 
 
+class SeededVector(gymnasium.vector.SyncVectorEnv):
+    """Gymnasium's loop over environments, each (function, seed) seeded as it says here."""
+
+    def __init__(self, functions_and_seeds, autoreset_mode):
+        functions, self.seeds = zip(*functions_and_seeds, strict=True)
+        super().__init__(functions, autoreset_mode=autoreset_mode)
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=None if seed is None else self.seeds, options=options)
+
+
 SHARED = Clockwork()
 
 
@@ -175,7 +187,55 @@ def clockwork(truncates=False):
     return Clockwork(truncates)
 
 
-def not_an_env():
+class Vectors(gymnasium.vector.VectorEnv):
+    """Two Clockworks in one, with `fault`."""
+
+    single_observation_space = Clockwork.observation_space
+    single_action_space = Clockwork.action_space
+
+    def __init__(self, num_envs, fault=None, mode=AutoresetMode.DISABLED):
+        self.metadata = {"autoreset_mode": mode}
+        self.num_envs = num_envs + (fault == "one more")
+        self.fault = fault
+        if fault == "constructor":
+            raise ArithmeticError("broken in constructor")
+
+    def reset(self, *, seed=None, options=None):
+        shape = (self.num_envs, 1) if self.fault != "shape" else (1,)
+        return np.full(shape, 1000.0), {}
+
+    def step(self, actions):
+        if self.fault == "step":
+            raise ArithmeticError("broken in step")
+        ends = np.ones(self.num_envs, np.bool_)
+        return np.ones((self.num_envs, 1)), np.ones(self.num_envs), ends, ~ends, {}
+
+    def close(self):
+        if self.fault == "close":
+            raise ArithmeticError("broken in close")
+
+
+def next_step(num_envs):
+    """Resets a step late."""
+    return Vectors(num_envs, mode=AutoresetMode.NEXT_STEP)
+
+
+def silent(num_envs):
+    """Does not say when it resets."""
+    vector = Vectors(num_envs)
+    vector.metadata = {}
+    return vector
+
+
+TWICE = Vectors(1)
+
+
+def twice(num_envs):
+    """The same each time."""
+    return TWICE
+
+
+def not_an_env(num_envs=None):
     """Not an environment."""
     return 3
 
