@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from sweeper.store.queries import ParamValue, TrialRow
+from sweeper.store.queries import ParamValue, SlotRow, TrialRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,8 @@ class Metric:
     """Empty for a return, which is in the environment's own reward."""
     maximize: bool
     """Which way is better where the study does not say."""
+    relative: bool = True
+    """Whether its noise is a share of its value (a speed) or an amount (a return)."""
 
     @property
     def label(self) -> str:
@@ -28,26 +30,30 @@ class Metric:
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("final_return", "final return", "", True),
+        Metric("final_return", "final return", "", True, relative=False),
         Metric("steps_per_second", "training speed", "env steps/s", True),
-        Metric("training_return", "training return", "", True),
-        Metric("final_return_stochastic", "final return, stochastic policy", "", True),
-        Metric("return_area", "mean return over time", "", True),
+        Metric("training_return", "training return", "", True, relative=False),
+        Metric(
+            "final_return_stochastic", "final return, stochastic policy", "", True, relative=False
+        ),
+        Metric("return_area", "mean return over time", "", True, relative=False),
         Metric("seconds_to_threshold", "time to threshold", "s", False),
         Metric("env_steps", "env steps", "steps", True),
         Metric("updates", "updates", "updates", True),
         Metric("elapsed_seconds", "elapsed time", "s", False),
         Metric("core_seconds", "core time", "core-seconds", False),
-        Metric("cpu_utilization", "CPU utilization", "share of reserved cores", True),
+        Metric(
+            "cpu_utilization", "CPU utilization", "share of reserved cores", True, relative=False
+        ),
         Metric("peak_rss_bytes", "peak memory", "bytes", False),
     )
 }
 """In the order in which they are offered as axes."""
 
 
-def value_of(trial: TrialRow, metric: str) -> float | None:
-    """A trial's value of a metric, None where it was not measured."""
-    value: float | None = getattr(trial, metric)
+def value_of(row: TrialRow | SlotRow, metric: str) -> float | None:
+    """The value of a metric of a trial or run, None where it was not measured."""
+    value: float | None = getattr(row, metric)
     return value
 
 

@@ -48,8 +48,8 @@ def hypervolume(values: ArrayLike, reference: ArrayLike, maximize: Sequence[bool
 def front(trials: Sequence[TrialRow], objectives: Mapping[str, str]) -> tuple[TrialRow, ...]:
     """The non-dominated trials, best of the first objective first.
 
-    Only a COMPLETED trial that is known to be feasible and has a value for every objective
-    (metric -> "maximize" | "minimize") can stand on the front.
+    Only a COMPLETED trial that is known to be feasible, was not contended and has a value for
+    every objective (metric -> "maximize" | "minimize") can stand on the front.
     """
     candidates = [trial for trial in trials if is_candidate(trial, objectives)]
     if not candidates:
@@ -87,6 +87,7 @@ def is_candidate(trial: TrialRow, objectives: Mapping[str, str]) -> bool:
     return (
         trial.status == "COMPLETED"
         and trial.feasible is True
+        and not trial.contended
         and all(value_of(trial, metric) is not None for metric in objectives)
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from dataclasses import fields
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sweeper.store.queries import MeasurementRow, RunRow, StudyRow, TrialRow
+from sweeper.store.queries import CurvePoint, MeasurementRow, RunRow, SlotRow, StudyRow, TrialRow
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -70,3 +71,25 @@ def make_run() -> Callable[..., RunRow]:
 @pytest.fixture
 def make_measurement() -> Callable[..., MeasurementRow]:
     return lambda **known: _row(MeasurementRow, {"run_id": 1} | known)
+
+
+@pytest.fixture
+def make_slot() -> Callable[..., SlotRow]:
+    numbers = itertools.count(1)
+
+    def make(**known: Any) -> SlotRow:
+        defaults = {
+            "run_id": next(numbers),
+            "number": known.get("trial_id", 1),
+            "kind": "first",
+            "seed_kind": "tuning",
+            "status": "COMPLETED",
+        }
+        return _row(SlotRow, defaults | known)
+
+    return make
+
+
+@pytest.fixture
+def make_point() -> Callable[..., CurvePoint]:
+    return lambda **known: _row(CurvePoint, {"seed_kind": "tuning"} | known)
