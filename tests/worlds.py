@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 import gymnasium
 import numpy as np
@@ -71,3 +72,41 @@ class Broken(Constant):
                 case "kill":
                     os.kill(os.getpid(), signal.SIGKILL)
         return observation, *rest
+
+
+class Printing(Constant):
+    """Writes to standard output, from Python and beneath it, as simulators do."""
+
+    def reset(self, **kwargs):
+        print("print: a new episode")  # noqa: T201
+        os.write(1, b"write: a new episode\n")
+        return super().reset(**kwargs)
+
+
+class Waiting(Constant):
+    """Stands still in its steps for as long as a file is there."""
+
+    def __init__(self, file):
+        super().__init__()
+        self.file = file
+
+    def step(self, action):
+        while os.path.exists(self.file):
+            time.sleep(0.01)
+        return super().step(action)
+
+
+class Busy(Constant):
+    """Each step takes its seconds: of the processor (`burn`), or of waiting (`sleep`)."""
+
+    def __init__(self, burn=0.0, sleep=0.0):
+        super().__init__(length=50)
+        self.burn, self.sleep = burn, sleep
+
+    def step(self, action):
+        end = time.thread_time() + self.burn
+        while time.thread_time() < end:
+            pass
+        if self.sleep:
+            time.sleep(self.sleep)
+        return super().step(action)
