@@ -39,21 +39,23 @@ class _TrialWorker:
     """Runs trials on one thread while another takes the word to stop."""
 
     def __init__(self) -> None:
-        self._stop = StopSignal()
-        self._run_id: int | None = None
+        # By run, since the word may come before its run begins, or after it has ended.
+        self._stops: defaultdict[int, StopSignal] = defaultdict(StopSignal)
 
     def run(self, run_id: int, spec: TrialSpec) -> Iterator[TrialEvent]:
-        self._run_id, self._stop = run_id, StopSignal()
-        # Not `yield from`: Ray resumes a generator by sending it a value.
-        for event in run_trial(spec, stop=self._stop):  # noqa: UP028
-            yield event
+        try:
+            # Not `yield from`: Ray resumes a generator by sending it a value.
+            for event in run_trial(spec, stop=self._stops[run_id]):  # noqa: UP028
+                yield event
+        finally:
+            del self._stops[run_id]
 
-    def stop(self) -> None:
-        self._stop.requested = True
+    def stop(self, run_id: int) -> None:
+        self._stops[run_id].requested = True
 
     def prune(self, run_id: int, reason: str) -> None:
-        if self._run_id == run_id:  # and not already on the next
-            self._stop.requested, self._stop.pruned = True, reason
+        stop = self._stops[run_id]
+        stop.requested, stop.pruned = True, reason
 
     def pid(self) -> int:
         return os.getpid()
@@ -124,7 +126,7 @@ class RayExecutor:
     def stop(self) -> None:
         """See Executor."""
         for running in self._running:
-            running.worker.stop.remote()
+            running.worker.stop.remote(running.run_id)
 
     def prune(self, run_id: int, reason: str) -> None:
         """See Executor."""
@@ -134,7 +136,8 @@ class RayExecutor:
 
     def worker_pids(self) -> list[int]:
         """Processes of the workers that run a trial now."""
-        return ray.get([running.worker.pid.remote() for running in self._running])
+        pids: list[int] = ray.get([running.worker.pid.remote() for running in self._running])
+        return pids
 
     def close(self) -> None:
         """See Executor."""
@@ -183,7 +186,10 @@ class RayExecutor:
 
 
 def _connect(address: str) -> None:
-    """Join the cluster at `address`; `auto` joins one if there is one, else starts a local."""
+    """Join the cluster at `address`, or start a Ray of our own for `local`."""
+    if address == "auto":
+        # Ray's own `auto` joins any Ray of this machine: another launcher's, which ends with it.
+        address = os.environ.get("RAY_ADDRESS") or "local"
     # Both are read by Ray's own processes: no metrics agent on a laptop, no usage report.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -198,6 +204,5 @@ def _connect(address: str) -> None:
             ray.init(address=address, **common)
             return
         except ConnectionError as error:
-            if address != "auto":
-                raise InputError(f"ray: no cluster answers at {address!r}: {error}") from error
+            raise InputError(f"ray: no cluster answers at {address!r}: {error}") from error
     ray.init(address="local", num_cpus=len(usable_cores()), include_dashboard=False, **common)

@@ -44,10 +44,11 @@ def left_behind(pid: int) -> Iterator[psutil.Process]:
 
 def _reap(pid: int) -> None:
     sys.stdin.read()
-    _, alive = psutil.wait_procs(list(left_behind(pid)), timeout=GRACE_SECONDS)
-    for process in alive:
-        with contextlib.suppress(psutil.NoSuchProcess):  # compares start times: never another's
-            process.kill()
+    while processes := list(left_behind(pid)):  # again, for what they started meanwhile
+        _, alive = psutil.wait_procs(processes, timeout=GRACE_SECONDS)
+        for process in alive:
+            with contextlib.suppress(psutil.NoSuchProcess):  # compares start times: never another's
+                process.kill()
 
 
 if __name__ == "__main__":
