@@ -9,10 +9,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
+from ruamel.yaml import YAML
 
 from sweeper.core.errors import SpecError
 from sweeper.core.spec import Spec
@@ -49,16 +51,19 @@ class Document:
         shown = path.removeprefix("trial.")
         return _error(f"{place}: {shown}{'' if message.startswith(':') else ' '}{message}")
 
-    def override(self, assignment: str) -> Document:
+    def override(self, assignment: str, *, section: str = "") -> Document:
         """This document with `path=value` set, the value read as YAML.
 
-        Mappings on the way are made as needed. Raises SpecError.
+        The path may leave out the `section` that it is in. Mappings on the way are made as
+        needed. Raises SpecError.
         """
         place = f"--set {assignment}"
         path, equals, value_text = assignment.partition("=")
         path = path.strip()
         if not equals or not all(path.split(".")):
             raise _error(f"{place}: must be path=value, for example parallelism.n_envs=4")
+        if section and path.split(".")[0] != section:
+            path = f"{section}.{path}"
         try:
             value, _ = parse(value_text)
         except ParseError as error:
@@ -70,7 +75,8 @@ class Document:
             for key, origin in self.places.items()
             if key != path and not key.startswith(f"{path}.")
         }
-        return replace(self, data=data, places={**kept, path: place})
+        parents = {path[:dot]: place for dot, c in enumerate(path) if c == "."}
+        return replace(self, data=data, places={**parents, **kept, path: place})
 
 
 def read_document(path: str | Path) -> Document:
@@ -98,6 +104,22 @@ def read_document(path: str | Path) -> Document:
         raise _error(f"{name}:1: must be a mapping of keys, not a list or a single value")
     places = {key: f"{name}:{line}" for key, line in lines.items()}
     return Document(name, text, data, places)
+
+
+def document_of(text: str, name: str) -> Document:
+    """A document from text that is in no file. Raises SpecError."""
+    try:
+        data, lines = parse(text)
+    except ParseError as error:
+        raise _error(f"{name}: {error}") from None
+    return Document(name, text, data or {}, {key: f"{name}:{line}" for key, line in lines.items()})
+
+
+def dump(data: Mapping[str, Any]) -> str:
+    """The data as YAML."""
+    stream = StringIO()
+    YAML(typ="safe", pure=True).dump(dict(data), stream)
+    return stream.getvalue()
 
 
 def validate(document: Document, model: type[SpecT], *, section: str = "") -> SpecT:

@@ -1,65 +1,44 @@
 """The study loop: ask, run, store; the launcher is the only writer of the database.
 
-fill free cores (what was lost first, then the file's own trials, then the sampler's)
+fill free cores (what was lost first, then what the agenda says)
 -> carry events from the executor to the store -> until the study is complete
+-> run its front again on test seeds, if that is asked for
 """
 
 from __future__ import annotations
 
-import os
-import socket
-import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from sqlalchemy import Engine
 
-from sweeper.core.clock import Clock, MonotonicClock
+from sweeper.core.clock import BudgetSpec, Clock, MonotonicClock
 from sweeper.core.errors import InputError
-from sweeper.core.records import (
-    Evaluation,
-    HostRecord,
-    Measurement,
-    RunResult,
-    RunStatus,
-    TrainingStarted,
-    TrialEvent,
-)
+from sweeper.core.records import Measurement, RunResult, RunStatus
 from sweeper.store import queries
-from sweeper.store.queries import RunRow, TrialRow
-from sweeper.store.store import Store, StudyRef
-from sweeper.study.executor import Executor
-from sweeper.study.outcome import is_feasible, past_trials, violations
-from sweeper.study.sampler import Sampler, Suggestion
-from sweeper.study.spec import Configuration, LoadedStudy, concurrency_on
+from sweeper.store.queries import TrialRow
+from sweeper.store.store import Store
+from sweeper.study.agenda import Again, Agenda
+from sweeper.study.claim import LEASE_SECONDS, Claim
+from sweeper.study.confirm import confirmations
+from sweeper.study.executor import Executor, lost_result
+from sweeper.study.known import KnownTrials
+from sweeper.study.outcome import has_budget
+from sweeper.study.pruner import RungPoint, Rungs
+from sweeper.study.recorder import Job, LiveRun, Recorder
+from sweeper.study.remeasure import Remeasurement
+from sweeper.study.sampler import Suggestion
+from sweeper.study.spec import Configuration, ConfirmSpec, LoadedStudy, concurrency_on, most_runs
+from sweeper.study.warm_start import former_trials
 from sweeper.trial.spec import TrialSpec
 
 MAX_ATTEMPTS = {RunStatus.LOST: 3, RunStatus.INTERRUPTED: 100, RunStatus.OOM: 2}
 """Attempts at a run, by how the last one ended; what is not here is not retried."""
-EVENTS = {"first": "started", "replicate": "replicated", "retry": "retried"}
-"""Kind of run -> the event that its start is."""
-LEASE_SECONDS = 30.0
 FLUSH_SECONDS = 1.0
 """Measurements reach the database at least so often while a run goes on."""
-
-
-@dataclass(slots=True)
-class LiveRun:
-    """A run in progress, as the launcher knows it."""
-
-    run_id: int
-    trial_id: int
-    number: int
-    spec: TrialSpec
-    kind: str
-    attempt: int
-    latest: Measurement | None = None
-    host: HostRecord | None = None
-    unwritten: list[Measurement] = field(default_factory=list)
-    evaluations: list[Evaluation] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,64 +57,8 @@ class LaunchState:
     stopping: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """A run that is to be made."""
-
-    trial_id: int
-    number: int
-    spec: TrialSpec
-    kind: str
-    attempt: int
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A study that this launcher alone may work on."""
-
-    study: StudyRef
-    launcher_id: str
-
-
-@contextmanager
-def claim_study(
-    store: Store, loaded: LoadedStudy, *, target_trials: int | None, new_version: bool = False
-) -> Iterator[Claim]:
-    """Make or find the study of a file, and hold its lease.
-
-    Raises StudyChangedError for a file that differs from the stored one (unless it may
-    make a `new_version`), LauncherBusyError while another launcher works on the study.
-    """
-    spec, launcher_id = loaded.spec, uuid.uuid4().hex
-    study = store.ensure_study(
-        spec.study,
-        env=spec.trial.env.name,
-        spec_yaml=loaded.text,
-        spec_sha256=loaded.sha256,
-        objectives={str(metric): d for metric, d in spec.objectives.items()},
-        constraints={
-            metric: bounds.model_dump(exclude_none=True)
-            for metric, bounds in spec.constraints.items()
-        },
-        budget=spec.trial.budget,
-        target_trials=target_trials,
-        new_version=new_version,
-    )
-    store.acquire_lease(
-        study.study_id,
-        launcher_id=launcher_id,
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        seconds=LEASE_SECONDS,
-    )
-    try:
-        yield Claim(study, launcher_id)
-    finally:
-        store.release_lease(study.study_id, launcher_id=launcher_id)
-
-
 class Launcher:
-    """Runs a claimed study to its end; `run` may be called once.
+    """Runs a claimed study to its end: `run` or `confirm`, once.
 
     `watch` is called with the state about once a `poll_seconds`, and whenever a run ends.
     """
@@ -154,6 +77,7 @@ class Launcher:
         poll_seconds: float = 0.25,
     ) -> None:
         self._loaded = loaded
+        self._spec = spec = loaded.spec
         self._claim = claim
         self._ref = claim.study
         self._store = store
@@ -163,11 +87,15 @@ class Launcher:
         self._clock = clock or MonotonicClock()
         self._watch = watch
         self._poll_seconds = poll_seconds
+        self._recorder = Recorder(store, reader, claim.study.study_id, spec.constraints)
+        self._known = KnownTrials(reader, claim.study.study_id, spec)
         self._live: dict[int, LiveRun] = {}
-        self._jobs: deque[_Job] = deque()
-        self.stopping = False
-        self._trials: list[TrialRow] = []
+        self._jobs: deque[Job] = deque()
+        self._rungs: Rungs | None = None
+        self._remeasurement = Remeasurement()
         self._repeats = 0
+        self._is_idle = False
+        self.stopping = False
 
     def stop(self) -> None:
         """Start nothing more, and end what runs at its next deadline check."""
@@ -175,175 +103,207 @@ class Launcher:
         self._executor.stop()
 
     def run(self) -> None:
-        """Work until the study is complete, or stopped and quiet."""
+        """Work until the study is complete, or stopped and quiet.
+
+        On KeyboardInterrupt, which is passed on, what runs is given up as INTERRUPTED.
+        """
+        self._begin()
+        if self._spec.pruner.kind == "pareto_rungs":
+            self._rungs = Rungs(self._spec.pruner.rungs, self._rung_points())
+        agenda = self.make_agenda()
+        with self._giving_up():
+            self._work(agenda)
+            if self._spec.confirm is not None and not self.stopping:
+                self._confirm(self._spec.confirm, None)
+
+    def confirm(self, plan: ConfirmSpec, budget: BudgetSpec | None = None) -> None:
+        """Instead of `run`: run the front again on test seeds, one trial at a time; `budget`
+        replaces the trials' own. What was confirmed before is not run again."""
+        self._begin()
+        self._jobs.clear()  # what the search left open is the search's
+        with self._giving_up():
+            self._confirm(plan, budget)
+
+    def make_agenda(self) -> Agenda:
+        """What chooses the trials."""
+        return Agenda(
+            self._loaded,
+            target_trials=self._target,
+            at_once=concurrency_on(self._spec, self._executor.total_cores),
+            former=former_trials(self._reader, self._spec),
+        )
+
+    def _begin(self) -> None:
         self._check_fits()
         self._recover()
-        sampler = self._sampler()
+        self._known.refresh()
+
+    @contextmanager
+    def _giving_up(self) -> Iterator[None]:
+        try:
+            yield
+        except KeyboardInterrupt:
+            reason = "its launcher was interrupted and did not wait for it"
+            for live in tuple(self._live.values()):
+                self._recorder.take(live, lost_result(RunStatus.INTERRUPTED, reason))
+            raise
+
+    def _confirm(self, plan: ConfirmSpec, budget: BudgetSpec | None) -> None:
+        trials = list(self._known.trials.values())
+        self._jobs.extend(confirmations(self._reader, trials, self._spec, plan, budget))
+        self._work(None)
+
+    def _work(self, agenda: Agenda | None) -> None:
+        """Work through the jobs, and what the agenda adds to them."""
         began_at = renewed_at = flushed_at = self._clock.now()
-        self._refresh()
         while True:
             if not self.stopping:
-                self._fill(sampler, self._clock.now() - began_at)
+                self._fill(agenda, self._clock.now() - began_at)
             if not self._live:
                 break
             ended = False
             for run_id, event in self._executor.events(self._poll_seconds):
-                ended |= self._take(self._live[run_id], event)
+                live = self._live[run_id]
+                self._recorder.take(live, event)
+                if isinstance(event, Measurement):
+                    self._prune(live, event)
+                elif isinstance(event, RunResult):
+                    self._end(live, event)
+                    ended = True
             now = self._clock.now()
             if now - flushed_at >= FLUSH_SECONDS:
                 flushed_at = now
                 for live in self._live.values():
-                    self._flush(live)
+                    self._recorder.flush(live)
             if now - renewed_at >= LEASE_SECONDS / 3:
                 renewed_at = now
                 self._store.renew_lease(
                     self._ref.study_id, launcher_id=self._claim.launcher_id, seconds=LEASE_SECONDS
                 )
             if ended:
-                self._refresh()
+                self._known.refresh()
+                self._is_idle = False
             self._report(now - began_at)
         self._report(self._clock.now() - began_at)
 
     def _recover(self) -> None:
         """Take up what an earlier launcher left: its lost, interrupted and unstarted runs."""
-        for run_id in self._store.mark_lost(self._ref.study_id, "its launcher died"):
-            self._store.add_event("lost", study_id=self._ref.study_id, run_id=run_id)
-        for trial in queries.trials(self._reader, self._ref.study_id):
+        study_id = self._ref.study_id
+        for run_id in self._store.mark_lost(study_id, "its launcher died"):
+            self._store.add_event("lost", study_id=study_id, run_id=run_id)
+        retried = queries.trials_with_runs(self._reader, study_id, [*MAX_ATTEMPTS])
+        for trial in queries.trials(self._reader, study_id):
+            if trial.trial_id not in retried and trial.status != RunStatus.QUEUED:
+                continue
             spec = TrialSpec.model_validate_json(trial.config_json)
             runs = queries.runs(self._reader, trial.trial_id)
-            status = RunStatus(trial.status)
-            if not runs:
-                self._jobs.append(_Job(trial.trial_id, trial.number, spec, "first", 1))
-            elif status.is_retried and (job := self._retry(trial, spec, runs[-1])):
-                self._jobs.append(job)
-        self._repeats = queries.count_runs(self._reader, self._ref.study_id, "replicate")
+            last_of_seed = {run.seed: run for run in runs if run.seed_kind == "tuning"}
+            if not last_of_seed:
+                self._jobs.append(Job(trial.trial_id, trial.number, spec, "first", 1))
+            for seed, run in last_of_seed.items():
+                if _is_retried(RunStatus(run.status), run.attempt):
+                    again = spec.model_copy(update={"seed": seed})
+                    self._jobs.append(
+                        Job(trial.trial_id, trial.number, again, "retry", run.attempt + 1)
+                    )
+        self._repeats = queries.count_runs(self._reader, study_id, "replicate")
 
-    def _retry(self, trial: TrialRow, spec: TrialSpec, last: RunRow) -> _Job | None:
-        if last.attempt >= MAX_ATTEMPTS[RunStatus(last.status)]:
-            return None
-        return _Job(trial.trial_id, trial.number, spec, "retry", last.attempt + 1)
-
-    def _fill(self, sampler: Sampler, elapsed_seconds: float) -> None:
+    def _fill(self, agenda: Agenda | None, elapsed_seconds: float) -> None:
         """Start runs while there is work and room for it."""
-        concurrency = self._loaded.spec.concurrency
+        concurrency = self._spec.concurrency
         while concurrency == "auto" or len(self._live) < concurrency:
             if not self._jobs:
-                if not self._wants_more(elapsed_seconds):
+                if agenda is None or self._is_idle or self._is_late(elapsed_seconds):
                     return
-                if not self._executor.fits(self._loaded.spec.trial):
+                if not self._executor.fits(self._spec.trial):
                     return  # the later it is asked for, the more the sampler knows
-                self._jobs.append(self._new_trial(sampler))
-                self._refresh()
-            if not self._executor.fits(self._jobs[0].spec):
+                if not self._ask(agenda):
+                    self._is_idle = True  # until something ends
+                    return
+            job = self._jobs[0]
+            must_be_alone = job.seed_kind == "test"
+            if (must_be_alone and self._live) or not self._executor.fits(job.spec):
                 return
-            self._start(self._jobs.popleft())
+            live = self._recorder.start(self._jobs.popleft())
+            self._live[live.run_id] = live
+            self._executor.submit(live.run_id, live.spec)
 
-    def _wants_more(self, elapsed_seconds: float) -> bool:
-        hours = self._loaded.spec.stop.hours
-        if hours is not None and elapsed_seconds >= hours * 3600:
-            return False
-        return self._target is None or len(self._trials) + self._repeats < self._target
+    def _is_late(self, elapsed_seconds: float) -> bool:
+        hours = self._spec.stop.hours
+        return hours is not None and elapsed_seconds >= hours * 3600
 
-    def _new_trial(self, sampler: Sampler) -> _Job:
-        named = sum(trial.origin in ("baseline", "enqueued") for trial in self._trials)
-        if named < len(self._loaded.queue):
-            return self._add_trial(self._loaded.queue[named], sampler=None)
-        past = past_trials(self._trials, self._loaded.spec)
-        suggestion = sampler.ask(past, repeats=self._repeats)
-        if suggestion.duplicate_of is not None:
-            return self._replicate(suggestion.trial, suggestion.duplicate_of)
-        return self._add_trial(suggestion, sampler=suggestion.sampler)
+    def _ask(self, agenda: Agenda) -> bool:
+        """Add to the jobs what the agenda says; returns whether it said anything."""
+        chosen = agenda.next(
+            list(self._known.trials.values()),
+            n_repeats=self._repeats,
+            repeated=self._known.repeated,
+            busy={live.number for live in self._live.values()},
+        )
+        if isinstance(chosen, Again):
+            self._jobs.append(self._again(self._known.trials[chosen.number]))
+        elif chosen is not None:
+            self._jobs.append(self._add_trial(chosen))
+            self._known.refresh()
+        return chosen is not None
 
-    def _replicate(self, spec: TrialSpec, number: int) -> _Job:
-        """Another run, with another seed, of a trial that was suggested again."""
+    def _again(self, trial: TrialRow) -> Job:
+        """Another run of a trial, with another seed."""
         self._repeats += 1
-        seed = _run_seed(spec.seed, number, self._repeats)
-        trial_id = next(trial.trial_id for trial in self._trials if trial.number == number)
-        return _Job(trial_id, number, spec.model_copy(update={"seed": seed}), "replicate", 1)
+        seed = _run_seed(self._spec.trial.seed, trial.number, self._repeats)
+        spec = TrialSpec.model_validate_json(trial.config_json)
+        again = spec.model_copy(update={"seed": seed})
+        return Job(trial.trial_id, trial.number, again, "replicate", 1)
 
-    def _add_trial(self, chosen: Configuration | Suggestion, *, sampler: str | None) -> _Job:
-        seed = _run_seed(chosen.trial.seed, len(self._trials) + 1)
+    def _add_trial(self, chosen: Configuration | Suggestion) -> Job:
+        seed = _run_seed(self._spec.trial.seed, len(self._known.trials) + 1)
         spec = chosen.trial.model_copy(update={"seed": seed})
+        sampler = chosen.sampler if isinstance(chosen, Suggestion) else None
         trial = self._store.add_trial(
             self._ref, origin=chosen.origin, sampler=sampler, config=spec, params=chosen.params
         )
         self._store.add_event("asked", study_id=self._ref.study_id, trial_id=trial.trial_id)
-        return _Job(trial.trial_id, trial.number, spec, "first", 1)
+        return Job(trial.trial_id, trial.number, spec, "first", 1)
 
-    def _start(self, job: _Job) -> None:
-        run_id = self._store.add_run(
-            job.trial_id,
-            kind=job.kind,
-            attempt=job.attempt,
-            seed=job.spec.seed,
-            seed_kind="tuning",
-            host=None,
-            budget=job.spec.budget,
-        )
-        self._store.add_event(
-            EVENTS[job.kind],
-            study_id=self._ref.study_id,
-            trial_id=job.trial_id,
-            run_id=run_id,
-        )
-        self._live[run_id] = LiveRun(
-            run_id, job.trial_id, job.number, job.spec, job.kind, job.attempt
-        )
-        self._executor.submit(run_id, job.spec)
-
-    def _take(self, live: LiveRun, event: TrialEvent) -> bool:
-        """Carry one event to the store; returns whether the run has ended."""
-        match event:
-            case TrainingStarted():
-                live.host = event.host
-            case Measurement():
-                live.latest = event
-                live.unwritten.append(event)
-            case Evaluation():
-                live.evaluations.append(event)
-            case RunResult():
-                self._finish(live, event)
-                return True
-        return False
-
-    def _finish(self, live: LiveRun, result: RunResult) -> None:
-        self._flush(live)
-        found = violations(result, self._loaded.spec.constraints)
-        self._store.finish_run(
-            live.run_id,
-            result,
-            feasible=is_feasible(result, found),
-            evaluations=live.evaluations,
-            violations=found,
-            host=live.host,
-        )
-        self._store.add_event(
-            result.status.value.lower(),
-            study_id=self._ref.study_id,
-            trial_id=live.trial_id,
-            run_id=live.run_id,
-            detail=None if result.reason is None else result.reason.splitlines()[0],
-        )
-        del self._live[live.run_id]
-        if self.stopping or not result.status.is_retried:
+    def _prune(self, live: LiveRun, measurement: Measurement) -> None:
+        """End a first run that falls behind; the baseline and re-runs must be comparable."""
+        trial = self._known.trials[live.number]
+        is_first = live.seed_kind == "tuning" and live.spec.seed == self._first_seed(live.number)
+        if self._rungs is None or not is_first or trial.origin == "baseline":
             return
-        if live.attempt < MAX_ATTEMPTS[result.status]:
-            self._jobs.append(
-                _Job(live.trial_id, live.number, live.spec, "retry", live.attempt + 1)
-            )
+        behind = self._rungs.reach(live.number, measurement)
+        if behind is not None:
+            live.rung = behind.rung
+            self._executor.prune(live.run_id, behind.reason)
 
-    def _flush(self, live: LiveRun) -> None:
-        self._store.add_measurements(live.run_id, live.unwritten)
-        live.unwritten.clear()
+    def _rung_points(self) -> Iterator[RungPoint]:
+        """What earlier launches saw at the rungs."""
+        for rung, share in enumerate(self._spec.pruner.rungs):
+            for point in queries.points_at(self._reader, self._ref.study_id, share):
+                trial = self._known.trials[point.number]
+                is_first = point.seed == self._first_seed(point.number)
+                if is_first and trial.origin != "baseline" and has_budget(trial, self._spec):
+                    yield RungPoint(
+                        point.number, rung, point.training_return, point.steps_per_second
+                    )
 
-    def _refresh(self) -> None:
-        self._trials = queries.trials(self._reader, self._ref.study_id)
+    def _first_seed(self, number: int) -> int:
+        """The seed of a trial's first run."""
+        return _run_seed(self._spec.trial.seed, number)
+
+    def _end(self, live: LiveRun, result: RunResult) -> None:
+        del self._live[live.run_id]
+        contention = self._remeasurement.reason(live, result)
+        if not self.stopping and _is_retried(result.status, live.attempt):
+            self._jobs.append(live.again())
+        elif not self.stopping and contention is not None:
+            self._jobs.append(live.again(contention))
 
     def _report(self, elapsed_seconds: float) -> None:
         self._watch(
             LaunchState(
-                name=self._loaded.spec.study,
-                trials=tuple(self._trials),
+                name=self._spec.study,
+                trials=tuple(self._known.trials.values()),
                 running=tuple(self._live.values()),
                 waiting=frozenset(job.number for job in self._jobs),
                 target_trials=self._target,
@@ -354,42 +314,32 @@ class Launcher:
         )
 
     def _seconds_left(self, elapsed_seconds: float) -> float | None:
-        """What is left of the trials' budgets, shared by as many as run at once."""
-        spec = self._loaded.spec
+        """What is left of the runs' budgets, shared by as many as run at once."""
+        spec = self._spec
         bounds: list[float] = []
         if spec.stop.hours is not None:
             bounds.append(max(0.0, spec.stop.hours * 3600 - elapsed_seconds))
         budget = spec.trial.budget.seconds
         if self._target is not None and budget is not None and self._live:
-            waiting = max(0, self._target - len(self._trials)) + len(self._jobs)
+            begun = len(self._known.trials) + self._repeats
+            waiting = max(0, most_runs(spec, self._target) - begun) + len(self._jobs)
             running = sum(
                 1.0 - (live.latest.progress if live.latest else 0.0) for live in self._live.values()
             )
             bounds.append((waiting + running) * budget / len(self._live))
         return min(bounds, default=None)
 
-    def _sampler(self) -> Sampler:
-        spec = self._loaded.spec
-        return Sampler(
-            self._loaded.space,
-            dict(spec.objectives),
-            spec.sampler,
-            n_startup=self._startup_trials(),
-        )
-
-    def _startup_trials(self) -> int:
-        """Trials before the sampler learns: enough to learn from, at most a third of all."""
-        at_once = concurrency_on(self._loaded.spec, self._executor.total_cores)
-        wanted = max(10, 2 * at_once)
-        return wanted if self._target is None else min(wanted, self._target // 3)
-
     def _check_fits(self) -> None:
-        cores = self._loaded.spec.trial.parallelism.cores
+        cores = self._spec.trial.parallelism.cores
         if cores > self._executor.total_cores:
             raise InputError(
                 f"parallelism.cores: {cores} asked for, "
                 f"{self._executor.total_cores} there are to run on"
             )
+
+
+def _is_retried(status: RunStatus, attempt: int) -> bool:
+    return attempt < MAX_ATTEMPTS.get(status, 0)
 
 
 def _run_seed(base: int, *indices: int) -> int:

@@ -1,36 +1,56 @@
-"""What a run's result means for its study: feasible or not, and what the sampler hears."""
+"""What runs mean for their trial: feasible or not, and what the sampler hears."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import NamedTuple
 
 from sweeper.core.records import RunResult, RunStatus
-from sweeper.store.queries import TrialRow
-from sweeper.study.sampler import PastTrial
+from sweeper.store.queries import RunRow, TrialRow
+from sweeper.study.rebuild import PastTrial
 from sweeper.study.spec import ConstraintSpec, Metric, StudySpec
 
 MIN_UPDATES = 10
 """A run with fewer updates never learned; its speed owns no end of the front."""
+UNMEASURED = 1e9
+"""The violation of a constraint on a quantity that could not be measured."""
+
+Constraints = Mapping[Metric, ConstraintSpec]
+Run = RunResult | RunRow
 
 
-def violations(result: RunResult, constraints: Mapping[Metric, ConstraintSpec]) -> dict[str, float]:
-    """Constraint -> how far it is violated; <= 0 is satisfied. Always the same keys.
+class Verdict(NamedTuple):
+    """What a trial's runs say about it."""
 
-    A quantity that could not be measured violates by infinity's stand-in, 1e9.
-    """
-    found = {"updates.min": float(MIN_UPDATES - result.updates)}
+    feasible: bool
+    """Whether it may stand on the front."""
+    violations: dict[str, float]
+    """Constraint -> how far it is violated; <= 0 is satisfied. Always the same keys."""
+
+
+def verdict(runs: Sequence[Run], constraints: Constraints) -> Verdict:
+    """The verdict on a trial from its tuning runs: those that say nothing about it (lost,
+    interrupted, out of memory) do not count, the means of the others must satisfy every
+    constraint, and one that failed is one too many."""
+    telling = [run for run in runs if not RunStatus(run.status).is_retried]
+    completed = [run for run in telling if run.status == RunStatus.COMPLETED]
+    trusted = [run for run in completed if not run.contended] or completed
+    found = violations(trusted or list(runs), constraints)
+    sound = bool(completed) and len(completed) == len(telling)
+    return Verdict(sound and all(v <= 0 for v in found.values()), found)
+
+
+def violations(runs: Sequence[Run | TrialRow], constraints: Constraints) -> dict[str, float]:
+    """Constraint -> how far the mean over the runs (or of a trial as stored) violates it."""
+    found = {"updates.min": MIN_UPDATES - (_mean(runs, "updates") or 0.0)}
     for metric, bounds in constraints.items():
-        value = getattr(result, metric)
+        value = _mean(runs, metric)
         if bounds.min is not None:
-            found[f"{metric}.min"] = 1e9 if value is None else bounds.min - value
+            found[f"{metric}.min"] = UNMEASURED if value is None else bounds.min - value
         if bounds.max is not None:
-            found[f"{metric}.max"] = 1e9 if value is None else value - bounds.max
+            found[f"{metric}.max"] = UNMEASURED if value is None else value - bounds.max
     return found
-
-
-def is_feasible(result: RunResult, found: Mapping[str, float]) -> bool:
-    """Whether a run's trial may stand on the front."""
-    return result.status is RunStatus.COMPLETED and all(v <= 0 for v in found.values())
 
 
 def past_trials(trials: Sequence[TrialRow], spec: StudySpec) -> list[PastTrial]:
@@ -39,28 +59,44 @@ def past_trials(trials: Sequence[TrialRow], spec: StudySpec) -> list[PastTrial]:
     What is still to be run, or to be run again, is pending. Trials of another budget are
     left out, and the baseline, which may differ in what is not searched: neither compares.
     """
+    return [_past(t, spec) for t in trials if t.origin != "baseline" and has_budget(t, spec)]
+
+
+def has_budget(trial: TrialRow, spec: StudySpec) -> bool:
+    """Whether a trial trains as long as the study's trials do."""
     budget = spec.trial.budget
-    return [
-        _past(trial, spec)
-        for trial in trials
-        if trial.origin != "baseline"
-        and (trial.budget_seconds, trial.budget_env_steps) == (budget.seconds, budget.env_steps)
-    ]
+    return (trial.budget_seconds, trial.budget_env_steps) == (budget.seconds, budget.env_steps)
+
+
+def objectives_of(run: Run | TrialRow, spec: StudySpec) -> tuple[float, ...] | None:
+    """The study's objectives of a run or trial, or None if one of them was not measured. A
+    threshold that was never reached is censored at the budget."""
+    values: list[float] = []
+    for metric in spec.objectives:
+        value: float | None = getattr(run, metric)
+        if value is None and metric == "seconds_to_threshold":
+            value = spec.trial.budget.seconds
+        if value is None:
+            return None
+        values.append(value)
+    return tuple(values)
 
 
 def _past(trial: TrialRow, spec: StudySpec) -> PastTrial:
     status, params = RunStatus(trial.status), dict(trial.params)
     if not status.is_final or status.is_retried:
         return PastTrial(trial.number, params, "running")
-    values = [_objective(trial, metric) for metric in spec.objectives]
-    known = tuple(value for value in values if value is not None)
-    if status is not RunStatus.COMPLETED or len(known) < len(values):
+    if status is RunStatus.PRUNED:
+        return PastTrial(trial.number, params, "pruned")
+    values = objectives_of(trial, spec)
+    if status is not RunStatus.COMPLETED or values is None:
         return PastTrial(trial.number, params, "failed")
-    return PastTrial(trial.number, params, "complete", values=known, feasible=bool(trial.feasible))
+    found = violations([trial], spec.constraints)
+    if trial.feasible is False and all(v <= 0 for v in found.values()):
+        return PastTrial(trial.number, params, "failed")  # on some of its seeds
+    return PastTrial(trial.number, params, "complete", values, found)
 
 
-def _objective(trial: TrialRow, metric: str) -> float | None:
-    value: float | None = getattr(trial, metric)
-    if value is None and metric == "seconds_to_threshold":
-        return trial.budget_seconds  # never reached: censored at the budget
-    return value
+def _mean(runs: Sequence[Run | TrialRow], metric: str) -> float | None:
+    values = [getattr(run, metric) for run in runs]
+    return None if not values or None in values else fmean(values)

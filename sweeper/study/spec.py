@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,7 +15,7 @@ from pydantic_core import PydanticCustomError
 from sweeper.core.clock import BudgetSpec
 from sweeper.core.errors import SpecError
 from sweeper.core.spec import Spec, as_tuple, invalid
-from sweeper.study.document import Document, read_document, validate
+from sweeper.study.document import Document, dump, read_document, validate
 from sweeper.study.parameters import Parameter, ParamValue
 from sweeper.study.space import SearchSpace
 from sweeper.trial.spec import TrialSpec
@@ -38,13 +39,16 @@ Metric = Literal[
     "cpu_utilization",
 ]
 Direction = Literal["maximize", "minimize"]
+MEANINGLESS = {"stop", "concurrency", "ray", "replicate", "confirm"}
+"""Keys that say how much is run and where, and nothing of what a result means."""
 
 
 class StopSpec(Spec):
     """When the study ends; with both, whichever comes first."""
 
     trials: int | None = Field(default=None, ge=1, le=1_000_000)
-    """Trials of any outcome, the baseline and the enqueued ones among them."""
+    """Trials of any outcome, the baseline and the enqueued ones among them; re-runs
+    (`replicate`) and confirmations come on top."""
     hours: float | None = Field(default=None, gt=0)
     """Hours since the launch. Running trials are finished."""
 
@@ -86,6 +90,51 @@ class SamplerSpec(Spec):
     over (gp: tpe; others: qmc)."""
 
 
+class PrunerSpec(Spec):
+    """Whether trials that fall behind are ended early."""
+
+    kind: Literal["none", "pareto_rungs"] = "none"
+    """`pareto_rungs`: at each rung a first run is ended if enough of those that were there
+    before it had both a better training return and a better speed. Nobody waits for anybody;
+    the baseline, re-runs and confirmations are never ended."""
+    rungs: Annotated[tuple[Annotated[float, Field(gt=0, lt=1)], ...], as_tuple] = Field(
+        default=(0.111, 0.333), min_length=1, max_length=8
+    )
+    """Shares of the budget, rising. The learning-rate schedule still belongs to all of it."""
+
+    @model_validator(mode="after")
+    def _rise(self) -> PrunerSpec:
+        for index, (before, after) in enumerate(pairwise(self.rungs), start=1):
+            if after <= before:
+                raise invalid(f"rungs.{index}", f"must be more than {before:g}, got {after:g}")
+        return self
+
+
+class ReplicateSpec(Spec):
+    """Re-runs, with other seeds, of trials that may or may not belong on the front."""
+
+    share: float = Field(default=0.25, ge=0, le=0.9)
+    """Of all runs of the search; they come on top of `stop.trials`. 0: every trial runs once."""
+    max_seeds: int = Field(default=3, ge=1, le=100)
+    """Runs of one trial, the first among them."""
+
+
+class ConfirmSpec(Spec):
+    """The front, re-run on fresh seeds once the search is over: `sweeper confirm`."""
+
+    top: int = Field(default=5, ge=1, le=100)
+    """Trials of the front, those first that the front would miss most; and the baseline."""
+    seeds: int = Field(default=5, ge=1, le=100)
+    """Runs of each. Neither they nor their evaluations share a seed with the search."""
+
+
+class WarmStartSpec(Spec):
+    """Another study's results to begin with: they inform the sampler and nothing else."""
+
+    study: str = Field(min_length=1)
+    """Its name in the same database; same environment, same budget."""
+
+
 class BaselineSpec(Spec):
     """The trial that speed-ups are measured against; it runs first."""
 
@@ -99,8 +148,8 @@ class RaySpec(Spec):
     """Where trials run."""
 
     address: str = Field(default="auto", pattern=r"^(auto|local|(ray://)?[\w.-]+:\d{1,5})$")
-    """`auto` joins a cluster if there is one and starts a local Ray otherwise; `local` always
-    starts one; `host:port` joins that cluster."""
+    """`auto` joins the cluster that the environment variable RAY_ADDRESS names and starts a
+    local Ray where it names none; `local` always starts one; `host:port` joins that cluster."""
 
 
 class StudySpec(Spec):
@@ -123,6 +172,12 @@ class StudySpec(Spec):
     """Trials at once; `auto` is as many as the cores hold."""
     sampler: SamplerSpec = SamplerSpec()
     """Who suggests the next trial."""
+    pruner: PrunerSpec = PrunerSpec()
+    """Whether trials that fall behind are ended early."""
+    replicate: ReplicateSpec = ReplicateSpec()
+    """Re-runs of trials that may or may not belong on the front."""
+    confirm: ConfirmSpec | None = None
+    """The front, re-run on fresh seeds once the search is over."""
     trial: TrialSpec
     """The trial that the search starts from; `sweeper run` takes this section alone."""
     search: dict[str, Parameter] = Field(min_length=1)
@@ -132,6 +187,8 @@ class StudySpec(Spec):
     enqueue: Annotated[tuple[dict[str, Any], ...], as_tuple] = ()
     """Configurations to try before anything is suggested: dotted path -> value, each in its
     searched range."""
+    warm_start: WarmStartSpec | None = None
+    """Another study's results to begin with."""
     ray: RaySpec = RaySpec()
     """Where trials run."""
 
@@ -166,10 +223,10 @@ class LoadedStudy:
     """What runs first: the baseline, then what is enqueued."""
     document: Document
     sha256: str
-    """Of everything that gives results their meaning. The comments, the layout, `stop`,
-    `concurrency` and `ray` may change without making another version of the study."""
+    """Of everything that gives results their meaning. The comments, the layout and the keys
+    of MEANINGLESS may change without making another version of the study."""
     text: str
-    """The file as it was read."""
+    """The file as it was read, or its data where something was overridden."""
 
 
 def load_study(
@@ -180,7 +237,13 @@ def load_study(
     `usable_cores` is the number of cores of the largest node, where that is known. Raises
     SpecError: one line with the file, the line and what is allowed.
     """
-    document = read_document(path)
+    return study_of(read_document(path), overrides=overrides, usable_cores=usable_cores)
+
+
+def study_of(
+    document: Document, *, overrides: Sequence[str] = (), usable_cores: int | None = None
+) -> LoadedStudy:
+    """The study that a document holds: `load_study` for text that is in no file."""
     for assignment in overrides:
         document = document.override(assignment)
     spec = validate(document, StudySpec)
@@ -189,9 +252,10 @@ def load_study(
         queue = _queue(spec, space)
     except PydanticCustomError as error:
         raise _located(document, error) from None
-    meaning = spec.model_dump_json(exclude={"stop", "concurrency", "ray"})
+    meaning = spec.model_dump_json(exclude=MEANINGLESS)
     digest = hashlib.sha256(meaning.encode()).hexdigest()
-    return LoadedStudy(spec, space, queue, document, digest, document.text)
+    text = dump(document.data) if overrides else document.text
+    return LoadedStudy(spec, space, queue, document, digest, text)
 
 
 def load_trial(path: str | Path, *, overrides: Sequence[str] = ()) -> TrialSpec:
@@ -199,10 +263,15 @@ def load_trial(path: str | Path, *, overrides: Sequence[str] = ()) -> TrialSpec:
 
     Overrides are paths into the trial, with or without a leading `trial.`. Raises SpecError.
     """
+    return read_trial(path, overrides=overrides)[0]
+
+
+def read_trial(path: str | Path, *, overrides: Sequence[str] = ()) -> tuple[TrialSpec, Document]:
+    """As `load_trial`, with the document that says where each key was written."""
     document = read_document(path)
     for assignment in overrides:
-        document = document.override(f"trial.{assignment.strip().removeprefix('trial.')}")
-    return validate(document, TrialSpec, section="trial")
+        document = document.override(assignment, section="trial")
+    return validate(document, TrialSpec, section="trial"), document
 
 
 def concurrency_on(spec: StudySpec, cores: int) -> int:
@@ -211,14 +280,20 @@ def concurrency_on(spec: StudySpec, cores: int) -> int:
     return fitting if spec.concurrency == "auto" else min(fitting, spec.concurrency)
 
 
+def most_runs(spec: StudySpec, trials: int) -> int:
+    """Runs of a search of so many trials: each once, and the share of re-runs on top."""
+    return int(trials / (1.0 - spec.replicate.share) + 1e-9)
+
+
 def expected_seconds(spec: StudySpec, concurrency: int) -> float | None:
-    """Training seconds of the study: trials x budget / concurrency, or its hours if they are
-    less. None when neither bounds it. Starting up and evaluating come on top."""
+    """Training seconds of the search: runs x budget / concurrency, or its hours if they are
+    less. None when neither bounds it. Starting up, evaluating and confirming come on top."""
     bounds: list[float] = []
     if spec.stop.hours is not None:
         bounds.append(spec.stop.hours * 3600)
     if spec.stop.trials is not None and spec.trial.budget.seconds is not None:
-        bounds.append(spec.stop.trials * spec.trial.budget.seconds / concurrency)
+        runs = most_runs(spec, spec.stop.trials)
+        bounds.append(runs * spec.trial.budget.seconds / concurrency)
     return min(bounds, default=None)
 
 

@@ -14,14 +14,16 @@ from sweeper.core.records import Measurement, RunStatus
 from sweeper.store import queries
 from sweeper.store.queries import TrialRow
 from sweeper.store.store import Store, StudyChangedError
+from sweeper.study.claim import claim_study
 from sweeper.study.executor import InlineExecutor, RunEvent, lost_result
-from sweeper.study.launch import Launcher, LaunchState, claim_study
+from sweeper.study.launch import Launcher, LaunchState
 from sweeper.study.spec import LoadedStudy, load_study
 from sweeper.trial.spec import TrialSpec
 
 STUDY: dict[str, Any] = {
     "study": "matching",
     "stop": {"trials": 5},
+    "replicate": {"share": 0},
     "trial": {
         "env": {"make": "worlds:Matching"},
         "algorithm": {"kind": "ppo", "n_steps": 16, "n_minibatches": 2, "n_epochs": 1},
@@ -261,3 +263,36 @@ def test_a_constraint_keeps_trials_off_the_front(world: World) -> None:
     trials = world.launch(constraints={"final_return": {"min": 1000.0}})
     assert not any(trial.feasible for trial in trials)
     assert world.sql("SELECT count(*) FROM pareto_front") == [(0,)]
+
+
+def test_a_replicate_that_was_left_by_a_dead_launcher_is_made_again_with_its_own_seed(
+    world: World,
+) -> None:
+    (trial, *_) = world.launch(stop={"trials": 1})
+    loaded = world.load()
+    with Store.open(world.url) as store:
+        store.add_run(
+            trial.trial_id,
+            kind="replicate",
+            attempt=1,
+            seed=77,
+            seed_kind="tuning",
+            host=None,
+            budget=loaded.spec.trial.budget,
+        )
+    world.launch(stop={"trials": 2})
+    assert world.sql("SELECT kind, attempt, status FROM runs WHERE seed = 77 ORDER BY run_id") == [
+        ("replicate", 1, "LOST"),
+        ("retry", 2, "COMPLETED"),
+    ]
+
+
+def test_runs_that_an_impatient_user_ends_are_interrupted_and_made_again(world: World) -> None:
+    class Impatient(InlineExecutor):
+        def events(self, timeout_seconds: float) -> list[RunEvent]:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        world.launch(executor=Impatient())
+    assert world.sql("SELECT status FROM runs") == [("INTERRUPTED",)]
+    assert [trial.status for trial in world.launch()] == ["COMPLETED"] * 5

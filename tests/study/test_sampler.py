@@ -9,7 +9,8 @@ import pytest
 
 from sweeper.core.clock import ManualClock
 from sweeper.study.parameters import Params
-from sweeper.study.sampler import PastTrial, Sampler
+from sweeper.study.rebuild import PastTrial
+from sweeper.study.sampler import Sampler
 from sweeper.study.space import SearchSpace
 from sweeper.study.spec import Direction, Objective, SamplerSpec, StudySpec
 
@@ -139,7 +140,7 @@ def test_running_failed_and_infeasible_trials_are_part_of_the_past(kind: str) ->
     trials[1] = PastTrial(2, trials[1].params, "running")
     trials[3] = PastTrial(4, trials[3].params, "failed")
     trials[4] = PastTrial(5, trials[4].params, "complete", (math.nan, 1.0))
-    trials[5] = PastTrial(6, trials[5].params, "complete", (1.0, 2.0), feasible=False)
+    trials[5] = PastTrial(6, trials[5].params, "complete", (1.0, 2.0), {"final_return.min": 3.0})
     suggestion = ask.ask(trials)
     assert suggestion.trial == space().resolve(suggestion.params)
 

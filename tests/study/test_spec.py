@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from sweeper.core.errors import SpecError
 from sweeper.study.combinations import INTERACTING
+from sweeper.study.document import document_of
 from sweeper.study.parse import parse
-from sweeper.study.spec import expected_seconds, load_study, load_trial
+from sweeper.study.spec import expected_seconds, load_study, load_trial, study_of
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "studies" / "quickstart.yaml"
@@ -73,15 +74,27 @@ def test_the_digest_follows_the_meaning_and_not_the_layout(tmp_path: Path) -> No
     path.write_text("# a comment\n" + STUDY.replace("{trials: 4}", "{trials: 8}"))
     assert load_study(path).sha256 == before
     assert load_study(path, overrides=["trial.budget.seconds=11"]).sha256 != before
+    more = ["replicate.share=0.5", "confirm.top=2", "stop.hours=3", "concurrency=1"]
+    assert load_study(path, overrides=more).sha256 == before
+
+
+def test_the_text_of_a_study_with_overrides_holds_them(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text("# a comment\n" + STUDY)
+    assert load_study(path).text.startswith("# a comment")
+    text = load_study(path, overrides=["trial.budget.seconds=11"]).text
+    again = study_of(document_of(text, "the database"))
+    assert again.sha256 == load_study(path, overrides=["trial.budget.seconds=11"]).sha256
+    assert again.spec.trial.budget.seconds == 11
 
 
 @pytest.mark.parametrize(
     ("stop", "concurrency", "seconds"),
     [
-        ("{trials: 4}", 2, 20.0),
+        ("{trials: 4}", 2, 25.0),  # five runs: a re-run on top of four trials
         ("{hours: 0.001}", 2, 3.6),
         ("{trials: 4, hours: 0.001}", 2, 3.6),
-        ("{trials: 4, hours: 9}", 1, 40.0),
+        ("{trials: 4, hours: 9}", 1, 50.0),
     ],
 )
 def test_the_expected_duration(tmp_path: Path, stop: str, concurrency: int, seconds: float) -> None:
@@ -99,6 +112,14 @@ def test_a_budget_of_env_steps_has_no_expected_duration(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("added", "expected"),
     [
+        (
+            "pruner: {kind: pareto_rungs, rungs: [0.5, 0.2]}",
+            "x.yaml:9: pruner.rungs.1 must be more than 0.5, got 0.2",
+        ),
+        ("pruner: {rungs: []}", "x.yaml:9: pruner.rungs must hold at least 1, got 0"),
+        ("replicate: {share: 1}", "x.yaml:9: replicate.share must be at most 0.9, got 1"),
+        ("confirm: {top: 0}", "x.yaml:9: confirm.top must be at least 1, got 0"),
+        ("warm_start: {}", "x.yaml:9: warm_start.study is missing"),
         ("stop_: 1", "x.yaml:9: stop_ is not a known key; did you mean `stop`?"),
         (
             "objectives: {final_return: maximize}",
