@@ -7,6 +7,8 @@ that needs them.
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 from typing import Any
 
@@ -23,20 +25,30 @@ DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 def main() -> None:
     """Entry point of the `sweeper` command."""
-    sys.exit(run(sys.argv[1:]))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a locale that lacks a character is no failure
+    code = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
     """Run one command line; returns the exit code."""
+    command = get_command(app)
     try:
-        code = get_command(app).main(arguments, prog_name="sweeper", standalone_mode=False)
+        code = command.main(arguments or ["--help"], prog_name="sweeper", standalone_mode=False)
     except _UsageError as error:
-        error.show()
+        where = error.ctx.command_path if error.ctx else "sweeper"
+        print(f"sweeper: {error.format_message()} (see `{where} --help`)", file=sys.stderr)
         return BAD_INPUT
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except BrokenPipeError:  # the reader of a pipe (`| head`) has seen enough
-        sys.stderr.close()
+        _discard_output()
         return DONE
     except InputError as error:
         print(f"sweeper: {error}", file=sys.stderr)
@@ -45,3 +57,10 @@ def run(arguments: list[str]) -> int:
         print(f"sweeper: {error}", file=sys.stderr)
         return FAILED
     return code if isinstance(code, int) else DONE
+
+
+def _discard_output() -> None:
+    """What is still buffered goes nowhere, or the interpreter complains of the pipe as it ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from sweeper.cli.printing import print_json, print_table
-from sweeper.core.errors import InputError
-from sweeper.envs.make import describe
-from sweeper.study.document import Document
+from sweeper.cli.preflight import check_environment
+from sweeper.cli.printing import print_json
+from sweeper.cli.table import print_table
+from sweeper.report.metrics import format_seconds
 from sweeper.study.parameters import (
     FloatParameter,
     IntParameter,
@@ -25,35 +23,26 @@ def check_study(file: Path, *, overrides: list[str], as_json: bool) -> None:
     """Print the resolved space, how many configurations it holds, and the expected duration."""
     cores = len(usable_cores())
     loaded = load_study(file, overrides=overrides, usable_cores=cores)
-    check_environment(loaded.spec, loaded.document)
+    check_environment(loaded.spec.trial.env, loaded.document)
     concurrency = concurrency_on(loaded.spec, cores)
     if as_json:
         print_json(_record(loaded, concurrency))
         return
     spec, report = loaded.spec, loaded.space.report()
-    typer.echo(f"{file}: study {spec.study!r} on {spec.trial.env.name} is valid")
+    print(f"{file}: study {spec.study!r} on {spec.trial.env.name} is valid")
     print_table(
         ("parameter", "searched"),
         [(p, describe_parameter(v)) for p, v in report.parameters.items()],
     )
     for narrowed in report.narrowed:
         values = ", ".join(map(str, narrowed.values))
-        typer.echo(f"left out of {narrowed.path}: {values} ({narrowed.reason})")
+        print(f"left out of {narrowed.path}: {values} ({narrowed.reason})")
     if report.valid is not None:
-        typer.echo(
+        print(
             f"{report.valid:,} of {report.combinations:,} discrete combinations can run"
             + (f", times {' x '.join(report.continuous)}" if report.continuous else "")
         )
-    typer.echo(_duration(spec, concurrency))
-
-
-def check_environment(spec: StudySpec, document: Document) -> None:
-    """Make the environment once; SpecError with the line of `env` if that fails."""
-    try:
-        describe(spec.trial.env)
-    except InputError as error:
-        key = "id" if spec.trial.env.id is not None else "make"
-        raise document.error(f"trial.env.{key}", f": {error}") from error
+    print(_duration(spec, concurrency))
 
 
 def describe_parameter(parameter: Parameter) -> str:
@@ -77,15 +66,6 @@ def _duration(spec: StudySpec, concurrency: int) -> str:
         return f"{trials} trials x {budget}, {at_once}; how long env steps take is not known"
     words = f"{trials} trials x {budget}, {at_once}" if trials else f"trials of {budget}, {at_once}"
     return f"{words}: about {format_seconds(seconds)} of training, and starting up and evaluating"
-
-
-def format_seconds(seconds: float) -> str:
-    """A duration for people: 45 s, 12 min, 3.4 h."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
 
 
 def _record(loaded: LoadedStudy, concurrency: int) -> dict[str, Any]:

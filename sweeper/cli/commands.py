@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -12,18 +11,19 @@ from sweeper import __version__
 
 app = typer.Typer(
     add_completion=False,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="Hyperparameter and parallelism sweeps for reinforcement learning, "
     "under wall-clock budgets.",
 )
-db_app = typer.Typer(no_args_is_help=True, help="Look after the results database.")
+db_app = typer.Typer(help="Look after the results database.")
 app.add_typer(db_app, name="db")
+bench_app = typer.Typer(no_args_is_help=True, help="Measure before you search.")
+app.add_typer(bench_app, name="bench")
 
 StudyFile = Annotated[Path, typer.Argument(metavar="FILE", help="A study file (YAML).")]
 StudyName = Annotated[
-    str | None, typer.Argument(metavar="[STUDY]", help="Its name; the last launched if left out.")
+    str | None, typer.Argument(metavar="STUDY", help="Its name; the last launched if left out.")
 ]
 Db = Annotated[
     str, typer.Option("--db", envvar="SWEEPER_DB", metavar="URL", help="The results database.")
@@ -73,29 +73,30 @@ def launch(
     ] = None,
 ) -> int:
     """Search: launch a study, or continue it."""
-    from sweeper.cli.launch import launch_study
+    from sweeper.cli.preflight import plan_launch
+
+    plan = plan_launch(file, overrides=overrides or [], ray_address=ray_address)
+    from sweeper.cli.launch import launch_study  # torch and ray: not for a misspelt key
 
     return launch_study(
-        file,
-        db=db,
-        overrides=overrides or [],
-        trials=trials,
-        new_version=new_version,
-        ray_address=ray_address,
+        plan, file, db=db, overrides=overrides or [], trials=trials, new_version=new_version
     )
 
 
 @app.command()
 def run(file: StudyFile, overrides: Set = None) -> int:
     """Run the file's `trial` once, here: no Ray, no database. JSON lines on a pipe."""
-    from sweeper.cli.run import run_once
+    from sweeper.cli.preflight import plan_run
 
-    return run_once(file, overrides=overrides or [])
+    spec = plan_run(file, overrides=overrides or [])
+    from sweeper.cli.run import run_once  # torch
+
+    return run_once(spec)
 
 
 @app.command()
 def check(file: StudyFile, overrides: Set = None, as_json: Json = False) -> None:
-    """Validate a study file; show its space, its size and how long it will take."""
+    """Validate a study file; show its space and duration."""
     from sweeper.cli.check import check_study
 
     check_study(file, overrides=overrides or [], as_json=as_json)
@@ -104,7 +105,7 @@ def check(file: StudyFile, overrides: Set = None, as_json: Json = False) -> None
 @app.command()
 def status(study: StudyName = None, db: Db = DEFAULT_DB, as_json: Json = False) -> None:
     """How far the studies of the database are."""
-    from sweeper.cli.results import show_status
+    from sweeper.cli.status import show_status
 
     show_status(study, db=db, as_json=as_json)
 
@@ -122,22 +123,27 @@ def pareto(
     as_json: Json = False,
 ) -> None:
     """The front of a study: what no other trial beats."""
-    from sweeper.cli.results import show_pareto
+    from sweeper.cli.front import show_pareto
 
     show_pareto(study, db=db, html=html, png=png, as_json=as_json)
 
 
 @app.command()
 def query(
-    sql: Annotated[str, typer.Argument(metavar="SQL", help="One SELECT; `-` reads it from stdin.")],
+    sql: Annotated[
+        str | None, typer.Argument(metavar="SQL", help="One SELECT; `-` reads it from stdin.")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", metavar="FILE", help="Read the SELECT from it.")
+    ] = None,
     db: Db = DEFAULT_DB,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     as_json: Json = False,
 ) -> None:
     """Ask the results database, read-only."""
-    from sweeper.cli.results import run_query
+    from sweeper.cli.query import read_sql, run_query
 
-    run_query(sys.stdin.read() if sql == "-" else sql, db=db, as_csv=as_csv, as_json=as_json)
+    run_query(read_sql(sql, file), db=db, as_csv=as_csv, as_json=as_json)
 
 
 @app.command()
@@ -146,8 +152,8 @@ def export(
     trial: Annotated[int, typer.Option("--trial", min=1, metavar="N", help="Number of the trial.")],
     db: Db = DEFAULT_DB,
 ) -> None:
-    """Print a trial's resolved configuration as YAML, which `sweeper run` takes."""
-    from sweeper.cli.results import export_trial
+    """Print a trial as YAML, which `sweeper run` takes."""
+    from sweeper.cli.export import export_trial
 
     export_trial(study, number=trial, db=db)
 
@@ -156,7 +162,9 @@ def export(
 def dashboard(
     db: Db = DEFAULT_DB,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8321,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 is any free one.")
+    ] = 8321,
 ) -> None:
     """Show studies in the browser, live."""
     from sweeper.cli.dashboard import serve_dashboard
@@ -167,7 +175,61 @@ def dashboard(
 @db_app.command("upgrade")
 def db_upgrade(db: Db = DEFAULT_DB) -> None:
     """Bring the database to this release's schema."""
-    from sweeper.store.migrate import upgrade
+    from sweeper.cli.database import upgrade_database
 
-    before, after = upgrade(db)
-    typer.echo(f"schema {before or 'none'} -> {after}")
+    upgrade_database(db)
+
+
+@db_app.command("current")
+def db_current(db: Db = DEFAULT_DB, as_json: Json = False) -> None:
+    """The schema that the database has."""
+    from sweeper.cli.database import show_revision
+
+    show_revision(db, as_json=as_json)
+
+
+@db_app.command("check")
+def db_check(db: Db = DEFAULT_DB, as_json: Json = False) -> int:
+    """Whether the database is sound."""
+    from sweeper.cli.database import check_database
+
+    return check_database(db, as_json=as_json)
+
+
+@bench_app.command("envs")
+def bench_envs(
+    env: Annotated[str, typer.Option("--env", metavar="ID", help="A registered environment.")],
+    n_envs: Annotated[
+        str, typer.Option("--n-envs", metavar="N,...", help="Environments stepped together.")
+    ] = "1,2,4,8,16,32",
+    workers: Annotated[
+        str | None,
+        typer.Option("--workers", metavar="N,...", help="Worker processes; up to one a core."),
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option(min=0.05, help="Of each of the 3 measurements of a layout.")
+    ] = 2.0,
+    train: Annotated[
+        bool, typer.Option("--train", help="Also train for as long, and compare returns.")
+    ] = False,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a plot that opens offline.")
+    ] = None,
+    png: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write an image (needs Chrome).")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Find how many environments and workers are fastest here."""
+    from sweeper.cli.bench import bench_envs
+
+    bench_envs(
+        env,
+        n_envs=n_envs,
+        workers=workers,
+        seconds=seconds,
+        train=train,
+        html=html,
+        png=png,
+        as_json=as_json,
+    )

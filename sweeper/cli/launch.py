@@ -6,70 +6,93 @@ import logging
 import re
 import shlex
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import typer
-
-from sweeper.cli.check import check_environment
+from sweeper.cli.changed import explain_change
 from sweeper.cli.display import make_display
-from sweeper.cli.results import print_front, write_pareto_html
+from sweeper.cli.front import print_front, write_pareto_html
+from sweeper.cli.preflight import Plan
+from sweeper.cli.reading import reading
+from sweeper.core.errors import InputError
 from sweeper.core.records import RunStatus
 from sweeper.store import queries
-from sweeper.store.store import Store
-from sweeper.study.launch import Launcher, claim_study
+from sweeper.store.queries import TrialRow
+from sweeper.store.store import Store, StudyChangedError
+from sweeper.study.claim import claim_study
+from sweeper.study.launch import Launcher
 from sweeper.study.ray_executor import RayExecutor
 from sweeper.study.spec import load_study
 
+DEFAULT_DB = "sqlite:///sweeper.db"
+
 
 def launch_study(
+    plan: Plan,
     file: Path,
     *,
     db: str,
     overrides: list[str],
     trials: int | None,
     new_version: bool,
-    ray_address: str | None,
 ) -> int:
     """Launch or continue a study; returns the exit code.
 
     The first Ctrl-C ends running trials gently (they are run again when the study is
     continued), the second ends everything at once.
     """
-    loaded = load_study(file, overrides=overrides)
-    check_environment(loaded.spec, loaded.document)
+    loaded = plan.loaded
     target = trials or loaded.spec.stop.trials
-    logging.basicConfig(format="%(message)s", level=logging.WARNING)
-    with (
-        Store.open(db) as store,
-        claim_study(store, loaded, target_trials=target, new_version=new_version) as claim,
-    ):
-        reader = queries.open_reader(db)
-        executor = RayExecutor(ray_address or loaded.spec.ray.address)
-        display = make_display(loaded.spec)
-        try:
-            loaded = load_study(file, overrides=overrides, usable_cores=executor.largest_node_cores)
-            launcher = Launcher(
-                loaded, claim, store, reader, executor, target_trials=target, watch=display.show
-            )
-            with _interrupts(launcher), display:
-                launcher.run()
-        finally:
-            executor.close()
-    study = queries.study(reader, loaded.spec.study)
-    rows = queries.trials(reader, study.study_id)
-    reader.dispose()
-    print_front(study, rows)
-    plot = Path(f"{_slug(study.name)}-pareto.html")
-    write_pareto_html(study, rows, plot)
-    typer.echo(f"plot:      {plot.resolve()}")
-    option = "" if db == "sqlite:///sweeper.db" else f" --db {shlex.quote(db)}"
-    typer.echo(f"dashboard: sweeper dashboard{option}")
+    try:
+        with (
+            Store.open(db) as store,
+            claim_study(store, loaded, target_trials=target, new_version=new_version) as claim,
+            reading(db) as reader,
+            make_display(loaded.spec) as display,
+        ):
+            # Not before the display is there: it keeps what is logged out of its picture.
+            logging.basicConfig(format="%(message)s", level=logging.WARNING)
+            executor = RayExecutor(plan.cluster or "local")
+            try:
+                if plan.cluster:
+                    cores = executor.largest_node_cores
+                    loaded = load_study(file, overrides=overrides, usable_cores=cores)
+                launcher = Launcher(
+                    loaded, claim, store, reader, executor, target_trials=target, watch=display.show
+                )
+                with _interrupts(launcher):
+                    launcher.run()
+            finally:
+                executor.close()
+    except StudyChangedError as error:
+        raise explain_change(error, loaded.document, loaded.spec.study) from error
+    option = "" if db == DEFAULT_DB else f" --db {shlex.quote(db)}"
+    rows = _conclude(loaded.spec.study, db=db, option=option)
     if launcher.stopping:
-        typer.echo(f"stopped; `sweeper launch {shlex.quote(str(file))}{option}` continues it")
+        print(f"stopped; `sweeper launch {shlex.quote(str(file))}{option}` continues it")
         return 130
     return 0 if any(row.status == RunStatus.COMPLETED for row in rows) else 1
+
+
+def _conclude(name: str, *, db: str, option: str) -> list[TrialRow]:
+    """Print the front and where to see more of it; returns the trials."""
+    with reading(db) as engine:
+        study = queries.study(engine, name)
+        rows = queries.trials(engine, study.study_id)
+    print_front(study, rows)
+    failed = [row for row in rows if row.reason and row.status != RunStatus.COMPLETED]
+    if failed and len(failed) == len(rows):
+        print(f"no trial completed; trial {failed[-1].number}: {failed[-1].reason}")
+    plot = Path(f"{_slug(study.name)}-pareto.html")
+    try:
+        write_pareto_html(study, rows, plot)
+        print(f"plot:      {plot.resolve()}")
+    except InputError as error:  # the results are safe, and `sweeper pareto` draws them anywhere
+        print(f"no plot:   {error}", file=sys.stderr)
+    print(f"dashboard: sweeper dashboard{option}")
+    return rows
 
 
 @contextmanager

@@ -1,41 +1,41 @@
-"""Tables and JSON on standard output, for people and for programs."""
+"""JSON, for programs."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Mapping
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
-
-from rich import box
-from rich.console import Console
-from rich.table import Table
-
-
-def print_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "") -> None:
-    """A table as wide as its text; on a pipe, lines are never cut."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=10_000)
-    table = Table(*head, title=title or None, title_justify="left", box=box.SIMPLE_HEAD)
-    for row in rows:
-        table.add_row(*map(_escaped, row))
-    console.print(table)
 
 
 def print_json(value: Any) -> None:
-    """One JSON document; timestamps as ISO 8601."""
-    print(json.dumps(value, default=_plain, indent=2))
+    """One JSON document on standard output."""
+    print(json.dumps(plain(value), indent=2, allow_nan=False))
 
 
-def print_json_line(value: Any) -> None:
-    """One JSON document on a line of its own, at once."""
-    print(json.dumps(value, default=_plain), flush=True)
+def json_line(value: Any) -> str:
+    """One JSON document on a line of its own."""
+    return json.dumps(plain(value), allow_nan=False) + "\n"
 
 
-def _plain(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, datetime) else str(value)
-
-
-def _escaped(cell: str) -> str:
-    return cell.replace("[", r"\[")
+def plain(value: Any) -> Any:
+    """What JSON can say: NaN and infinity are null, timestamps ISO 8601, bytes hexadecimal."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else None
+        case Decimal():  # PostgreSQL's sums and means of whole numbers
+            return plain(float(value))
+        case datetime():
+            return value.isoformat()
+        case bytes() | memoryview():
+            return value.hex()
+        case Mapping():
+            return {str(key): plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [plain(item) for item in value]
+        case _:
+            return str(value)

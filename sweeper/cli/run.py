@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
 
-from rich.console import Console
-
-from sweeper.cli.printing import print_json_line
+from sweeper.cli.printing import json_line
+from sweeper.cli.run_display import RunDisplay
 from sweeper.core.clock import StopSignal
 from sweeper.core.records import (
     Evaluation,
@@ -19,8 +20,6 @@ from sweeper.core.records import (
     TrainingStarted,
     TrialEvent,
 )
-from sweeper.envs.make import describe
-from sweeper.study.spec import load_trial
 from sweeper.trial.run import run_trial
 from sweeper.trial.spec import TrialSpec
 
@@ -33,13 +32,50 @@ EVENTS = {
 EXIT_CODES = {RunStatus.COMPLETED: 0, RunStatus.INTERRUPTED: 130}
 
 
-def run_once(file: Path, *, overrides: list[str]) -> int:
-    """Run the trial of `file` and print what it yields; returns the exit code.
+def run_once(spec: TrialSpec) -> int:
+    """Run a trial and print what it yields; returns the exit code.
 
     Ctrl-C ends the training gently; a second one ends the process.
     """
-    spec = load_trial(file, overrides=overrides)
-    describe(spec.env)
+    if sys.stdout.isatty():
+        return _run(spec, RunDisplay(spec).show)
+    with _records() as write:
+        return _run(spec, write)
+
+
+def _run(spec: TrialSpec, show: Callable[[TrialEvent], None]) -> int:
+    code = 1
+    with _interrupts() as stop:
+        for event in run_trial(spec, stop=stop):
+            show(event)
+            if isinstance(event, RunResult):
+                code = EXIT_CODES.get(event.status, 1)
+    return code
+
+
+@contextmanager
+def _records() -> Iterator[Callable[[TrialEvent], None]]:
+    """Writes events as JSON lines on standard output, which is theirs alone: what
+    environments print meanwhile, from whatever process, goes to standard error."""
+    sys.stdout.flush()
+    stdout, stderr = sys.stdout.fileno(), sys.stderr.fileno()
+    with os.fdopen(os.dup(stdout), "w", encoding="utf-8") as records:
+
+        def write(event: TrialEvent) -> None:
+            records.write(json_line({"event": EVENTS[type(event)], **asdict(event)}))
+            records.flush()
+
+        os.dup2(stderr, stdout)
+        try:
+            yield write
+        finally:
+            sys.stdout.flush()
+            os.dup2(records.fileno(), stdout)
+
+
+@contextmanager
+def _interrupts() -> Iterator[StopSignal]:
+    """Ctrl-C or SIGTERM: once is gentle, twice is at once."""
     stop = StopSignal()
 
     def interrupt(number: int, frame: object) -> None:
@@ -48,76 +84,9 @@ def run_once(file: Path, *, overrides: list[str]) -> int:
             raise KeyboardInterrupt
         stop.requested = True
 
-    signal.signal(signal.SIGINT, interrupt)
-    signal.signal(signal.SIGTERM, interrupt)
-    display = _Display(spec) if sys.stdout.isatty() else None
-    code = 1
-    for event in run_trial(spec, stop=stop):
-        if display is None:
-            print_json_line({"event": EVENTS[type(event)], **asdict(event)})
-        else:
-            display.show(event)
-        if isinstance(event, RunResult):
-            code = EXIT_CODES.get(event.status, 1)
-    return code
-
-
-class _Display:
-    """What a person reads: a line about twenty times in a budget, and the result."""
-
-    LINES = 20
-
-    def __init__(self, spec: TrialSpec) -> None:
-        self._spec = spec
-        self._console = Console(highlight=False)
-        self._shown_at = 0.0
-
-    def show(self, event: TrialEvent) -> None:
-        match event:
-            case TrainingStarted():
-                workers = f"{event.n_workers} workers" if event.n_workers else "no workers"
-                self._console.print(
-                    f"[bold]{self._spec.env.name}[/bold]  {self._spec.algorithm.kind}, "
-                    f"{self._spec.parallelism.n_envs} envs, {workers}, "
-                    f"budget {self._spec.budget}  (set up in {event.setup_seconds:.1f} s)"
-                )
-                self._console.print("[dim]  seconds   env steps   steps/s   return   KL[/dim]")
-            case Measurement():
-                if event.progress < self._shown_at:
-                    return
-                self._shown_at = event.progress + 1.0 / self.LINES
-                kl = "" if event.approx_kl is None else f"{event.approx_kl:.4f}"
-                mean = "-" if event.training_return is None else f"{event.training_return:.1f}"
-                self._console.print(
-                    f"{event.elapsed_seconds:9.1f} {event.env_steps:11,d} "
-                    f"{event.steps_per_second:9,.0f} {mean:>8}   {kl}"
-                )
-            case RunResult():
-                self._result(event)
-
-    def _result(self, result: RunResult) -> None:
-        if result.status is not RunStatus.COMPLETED:
-            self._console.print(f"[red]{result.status}[/red]  {result.reason}", markup=True)
-        if result.final_return is not None:
-            self._console.print(
-                f"final return [bold]{result.final_return:.1f}[/bold] over "
-                f"{self._spec.evaluation.episodes} episodes "
-                f"({self._spec.evaluation.policy}), "
-                f"[bold]{result.steps_per_second:,.0f}[/bold] steps/s"
-            )
-        shares = result.phases
-        total = result.elapsed_seconds or 1.0
-        self._console.print(
-            "[dim]where the time went: "
-            + ", ".join(
-                f"{name} {seconds / total:.0%}"
-                for name, seconds in (
-                    ("environments", shares.env_wait),
-                    ("inference", shares.inference),
-                    ("update", shares.update),
-                    ("normalize", shares.normalize),
-                    ("rest", shares.bookkeeping + shares.other),
-                )
-            )
-            + "[/dim]"
-        )
+    before = {n: signal.signal(n, interrupt) for n in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import uvicorn
@@ -49,15 +50,24 @@ def create_app(db_url: str, *, token: str | None = None, host: str = "127.0.0.1"
 
 
 def serve(
-    db_url: str, *, host: str = "127.0.0.1", port: int = 8321, token: str | None = None
+    db_url: str,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8321,
+    token: str | None = None,
+    announce: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Serve until interrupted. Raises InputError where the port cannot be had."""
+    """Serve until interrupted. Raises InputError where the port cannot be had.
+
+    announce: called with the port (`port` 0 is any free one) once visitors can connect.
+    """
     app = create_app(db_url, token=token, host=host)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((host, port))
+            listener.listen()
         except OSError as error:
             raise InputError(
                 f"cannot listen on {host}:{port}: {error.strerror}; choose another with --port"
@@ -70,6 +80,7 @@ def serve(
             # Streams of changes never end by themselves.
             timeout_graceful_shutdown=1,
         )
+        announce(listener.getsockname()[1])
         uvicorn.Server(config).run(sockets=[listener])
 
 

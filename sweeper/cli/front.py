@@ -1,0 +1,62 @@
+"""`sweeper pareto`: the front of a study, as a table, a plot or JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sweeper.cli.printing import print_json
+from sweeper.cli.reading import reading
+from sweeper.cli.table import print_table
+from sweeper.report.figures import pareto_figure
+from sweeper.report.pareto import study_front
+from sweeper.report.render import write_html, write_png
+from sweeper.report.tables import front_table
+from sweeper.store import queries
+from sweeper.store.queries import StudyRow, TrialRow
+
+
+def show_pareto(
+    name: str | None, *, db: str, html: Path | None, png: Path | None, as_json: bool
+) -> None:
+    """Print the front of a study; draw it where a file is asked for."""
+    with reading(db) as engine:
+        study = queries.study(engine, name)
+        trials = queries.trials(engine, study.study_id)
+    if png is not None:  # first, as it needs a browser: what may fail writes nothing else
+        write_png(pareto_figure(study, trials), png)
+    if html is not None:
+        write_pareto_html(study, trials, html)
+    if as_json:
+        print_json([trial_record(trial, study) for trial in study_front(study, trials)])
+        return
+    print_front(study, trials)
+    for path in filter(None, (html, png)):
+        print(f"wrote {path}")
+
+
+def print_front(study: StudyRow, trials: list[TrialRow]) -> None:
+    """The front as a table, or why there is none."""
+    table = front_table(study, trials)
+    if not table.rows:
+        print(f"{study.name}: no trial stands on the front yet")
+        return
+    title = f"{study.name}: the front, {len(table.rows)} of {len(trials)} trials"
+    print_table(table.head, table.rows, title=title)
+
+
+def write_pareto_html(study: StudyRow, trials: list[TrialRow], path: Path) -> None:
+    """The self-contained plot of a study's front."""
+    write_html(
+        pareto_figure(study, trials), path, title=study.name, table=front_table(study, trials)
+    )
+
+
+def trial_record(trial: TrialRow, study: StudyRow) -> dict[str, Any]:
+    """A trial of a front for programs: number, objectives, what was searched."""
+    return {
+        "trial": trial.number,
+        **{metric: getattr(trial, metric) for metric in study.objectives},
+        "params": dict(trial.params),
+        "n_runs": trial.n_runs,
+    }
