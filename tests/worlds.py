@@ -1,5 +1,6 @@
 """Environments for tests of trials and studies, importable by any process of theirs."""
 
+import ctypes
 import os
 import signal
 import time
@@ -109,4 +110,18 @@ class Busy(Constant):
             pass
         if self.sleep:
             time.sleep(self.sleep)
+        return super().step(action)
+
+
+class Hanging(Constant):
+    """Sleeps for ever after some steps: in C, with the interpreter's lock held."""
+
+    def __init__(self, after=100):
+        super().__init__()
+        self.left = after
+
+    def step(self, action):
+        self.left -= 1
+        if self.left < 0:
+            ctypes.PyDLL(None).pause()
         return super().step(action)

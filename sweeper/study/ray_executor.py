@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import logging
 import os
+import tempfile
 import time
+import uuid
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import ray
-from ray.exceptions import OutOfMemoryError, RayError
+from ray.exceptions import GetTimeoutError, OutOfMemoryError, RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from sweeper.core.clock import StopSignal
 from sweeper.core.errors import InputError
@@ -28,11 +32,14 @@ from sweeper.study.reaper import start_reaper
 from sweeper.trial.cores import usable_cores
 from sweeper.trial.run import run_trial
 from sweeper.trial.spec import TrialSpec
+from sweeper.trial.watchdog import Watchdog
 
 SINGLE_THREADED = dict.fromkeys(
     ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1"
 )
 """Set before a worker's libraries load; a trial raises its own count to `torch_threads`."""
+NOTE_SECONDS = 20.0
+"""For asking the node of a lost worker whether the watchdog killed it."""
 
 
 class _TrialWorker:
@@ -41,11 +48,13 @@ class _TrialWorker:
     def __init__(self) -> None:
         # By run, since the word may come before its run begins, or after it has ended.
         self._stops: defaultdict[int, StopSignal] = defaultdict(StopSignal)
+        self._watchdog = Watchdog(own_group=True)
 
-    def run(self, run_id: int, spec: TrialSpec) -> Iterator[TrialEvent]:
+    def run(self, run_id: int, spec: TrialSpec, note: str) -> Iterator[TrialEvent]:
+        self._watchdog.note = Path(note)
         try:
             # Not `yield from`: Ray resumes a generator by sending it a value.
-            for event in run_trial(spec, stop=self._stops[run_id]):  # noqa: UP028
+            for event in run_trial(spec, stop=self._stops[run_id], watchdog=self._watchdog):  # noqa: UP028
                 yield event
         finally:
             del self._stops[run_id]
@@ -60,6 +69,9 @@ class _TrialWorker:
     def pid(self) -> int:
         return os.getpid()
 
+    def node(self) -> str:
+        return str(ray.get_runtime_context().get_node_id())
+
 
 _TRIAL_WORKER = ray.remote(max_restarts=0, max_task_retries=0, max_concurrency=2)(_TrialWorker)
 
@@ -71,6 +83,10 @@ class _Running:
     worker: Any
     stream: Any
     """ObjectRefGenerator of the trial's events."""
+    node: Any
+    """ObjectRef of the id of the node that it runs on."""
+    note: str
+    """Where, on that node, the watchdog says why it ended the trial."""
 
 
 class RayExecutor:
@@ -103,8 +119,10 @@ class RayExecutor:
         """See Executor."""
         cores = spec.parallelism.cores
         worker = self._idle[cores].pop() if self._idle[cores] else self._make_room(cores)
-        stream = worker.run.options(num_returns="streaming").remote(run_id, spec)
-        self._running.append(_Running(run_id, cores, worker, stream))
+        node = worker.node.remote()
+        note = str(Path(tempfile.gettempdir()) / f"sweeper-timeout-{uuid.uuid4().hex}")
+        stream = worker.run.options(num_returns="streaming").remote(run_id, spec, note)
+        self._running.append(_Running(run_id, cores, worker, stream, node, note))
 
     def events(self, timeout_seconds: float) -> list[RunEvent]:
         """See Executor."""
@@ -169,6 +187,8 @@ class RayExecutor:
         self._running.remove(running)
         ray.kill(running.worker, no_restart=True)
         self._free_cores += running.cores
+        if (timeout := _watchdogs_word(running)) is not None:
+            return RunEvent(running.run_id, lost_result(RunStatus.TIMEOUT, timeout))
         reason = f"the worker was lost: {type(error).__name__}: {str(error).splitlines()[0]}"
         return RunEvent(running.run_id, lost_result(status, reason))
 
@@ -183,6 +203,30 @@ class RayExecutor:
     def _new_worker(self, cores: int) -> Any:
         self._free_cores -= cores
         return _TRIAL_WORKER.options(num_cpus=cores).remote()
+
+
+def _watchdogs_word(running: _Running) -> str | None:
+    """Why the trial's watchdog killed its worker; None if it was not the watchdog."""
+    try:
+        node = ray.get(running.node, timeout=NOTE_SECONDS)
+        if node == ray.get_runtime_context().get_node_id():
+            return _take_note(running.note)
+        there = NodeAffinitySchedulingStrategy(node, soft=False)
+        task = ray.remote(num_cpus=0, max_retries=0, scheduling_strategy=there)(_take_note)
+        word: str | None = ray.get(task.remote(running.note), timeout=NOTE_SECONDS)
+    except (RayError, GetTimeoutError):  # the node is gone as well
+        return None
+    return word
+
+
+def _take_note(path: str) -> str | None:
+    note = Path(path)
+    try:
+        text = note.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    note.unlink()
+    return text
 
 
 def _connect(address: str) -> None:

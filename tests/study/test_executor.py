@@ -21,7 +21,7 @@ from sweeper.core.records import (
     WaitingForCores,
 )
 from sweeper.study.executor import Executor, InlineExecutor
-from sweeper.trial.spec import TrialSpec
+from sweeper.trial.spec import LimitsSpec, TrialSpec
 
 WAIT_SECONDS = 60.0
 
@@ -135,6 +135,40 @@ def test_a_killed_worker_is_lost_and_its_core_and_children_are_free(ray_executor
     _, alive = psutil.wait_procs(children, timeout=10)
     assert not alive
     assert ray_executor.fits(trial())
+    ray_executor.submit(2, trial())
+    assert drain(ray_executor, 1)[2][-1].status is RunStatus.COMPLETED
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("vec_env", ["serial", "subproc"])
+def test_a_trial_that_hangs_is_ended_by_the_watchdog_as_a_timeout(
+    ray_executor: Any, vec_env: str
+) -> None:
+    """In C code, with the interpreter's lock held, and no step time-out to help."""
+    hanging = trial({"make": "worlds:Hanging", "step_timeout": 1e6}, seconds=1.0)
+    hung = hanging.model_copy(
+        update={
+            "limits": LimitsSpec(grace_seconds=1.0),
+            "parallelism": hanging.parallelism.model_copy(update={"vec_env": vec_env}),
+        }
+    )
+    ray_executor.submit(1, hung)
+    (pid,) = ray_executor.worker_pids()
+    worker = psutil.Process(pid)
+    children: list[psutil.Process] = []
+    result = None
+    while result is None:
+        for _, event in ray_executor.events(WAIT_SECONDS):
+            if isinstance(event, TrainingStarted):
+                children = worker.children(recursive=True)
+            if isinstance(event, RunResult):
+                result = event
+    assert result.status is RunStatus.TIMEOUT
+    assert result.reason == (
+        "training did not end within limits.grace_seconds = 1 after its budget of 1 s"
+    )
+    _, alive = psutil.wait_procs(children, timeout=10)
+    assert not alive
     ray_executor.submit(2, trial())
     assert drain(ray_executor, 1)[2][-1].status is RunStatus.COMPLETED
 
