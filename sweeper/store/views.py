@@ -107,6 +107,14 @@ def _usable(seed_kind: str) -> ColumnElement[bool]:
     )
 
 
+def _has_budget_of_trial() -> ColumnElement[bool]:
+    """Runs that trained as long as their trial says: a confirmation may train for less."""
+    return and_(
+        runs.c.budget_seconds.is_not_distinct_from(trials.c.budget_seconds),
+        runs.c.budget_env_steps.is_not_distinct_from(trials.c.budget_env_steps),
+    )
+
+
 def _trial_results() -> Select[Any]:
     completed = (
         select(
@@ -128,7 +136,8 @@ def _trial_results() -> Select[Any]:
                 for name in ("final_return", "steps_per_second")
             ),
         )
-        .where(_usable("test"))
+        .join(trials, trials.c.trial_id == runs.c.trial_id)
+        .where(_usable("test"), _has_budget_of_trial())
         .group_by(runs.c.trial_id)
         .cte("tested")
     )
@@ -138,6 +147,7 @@ def _trial_results() -> Select[Any]:
             func.max(runs.c.run_id).label("run_id"),
             func.max(runs.c.ended_at).label("ended_at"),
         )
+        .where(runs.c.seed_kind == "tuning")
         .group_by(runs.c.trial_id)
         .cte("ends")
     )
@@ -300,7 +310,7 @@ def _run_spreads() -> Select[Any]:
                 )
             ),
         )
-        .where(runs.c.status == RunStatus.COMPLETED.value)
+        .where(runs.c.status == RunStatus.COMPLETED.value, _has_budget_of_trial())
         .group_by(studies.c.study_id, trials.c.trial_id, runs.c.seed_kind)
     )
 

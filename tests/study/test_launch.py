@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 
+from sweeper.core.clock import BudgetSpec
+from sweeper.core.errors import InputError
 from sweeper.core.records import Measurement, RunStatus
 from sweeper.store import queries
 from sweeper.store.queries import TrialRow
@@ -17,7 +20,7 @@ from sweeper.store.store import Store, StudyChangedError
 from sweeper.study.claim import claim_study
 from sweeper.study.executor import InlineExecutor, RunEvent, lost_result
 from sweeper.study.launch import Launcher, LaunchState
-from sweeper.study.spec import LoadedStudy, load_study
+from sweeper.study.spec import ConfirmSpec, LoadedStudy, load_study
 from sweeper.trial.spec import TrialSpec
 
 STUDY: dict[str, Any] = {
@@ -93,6 +96,17 @@ class World:
             trials = queries.trials(reader, claim.study.study_id)
             reader.dispose()
         return trials
+
+    def confirm(self, plan: ConfirmSpec, budget: BudgetSpec | None = None) -> None:
+        loaded = self.load()
+        with (
+            Store.open(self.url) as store,
+            claim_study(store, loaded, target_trials=5) as claim,
+        ):
+            reader = queries.open_reader(self.url)
+            launcher = Launcher(loaded, claim, store, reader, InlineExecutor(), target_trials=5)
+            launcher.confirm(plan, budget)
+            reader.dispose()
 
     def sql(self, text: str) -> list[tuple[Any, ...]]:
         from sweeper.store.sql import run_sql
@@ -296,3 +310,157 @@ def test_runs_that_an_impatient_user_ends_are_interrupted_and_made_again(world: 
         world.launch(executor=Impatient())
     assert world.sql("SELECT status FROM runs") == [("INTERRUPTED",)]
     assert [trial.status for trial in world.launch()] == ["COMPLETED"] * 5
+
+
+def test_trials_in_doubt_are_run_again_within_their_share(world: World) -> None:
+    trials = world.launch(replicate={"share": 0.5, "max_seeds": 3}, stop={"trials": 6})
+    assert [trial.number for trial in trials] == [1, 2, 3, 4, 5, 6]
+    runs = world.sql("SELECT kind, count(*) FROM runs GROUP BY kind ORDER BY kind")
+    assert runs[0] == ("first", 6)
+    assert runs[1][0] == "replicate"
+    assert 1 <= runs[1][1] <= 6
+    assert max(trial.n_runs for trial in trials) <= 3
+    assert world.sql("SELECT count(DISTINCT seed) FROM runs") == [(6 + runs[1][1],)]
+    assert world.launch(replicate={"share": 0.5, "max_seeds": 3}, stop={"trials": 6}) == trials
+
+
+def test_the_front_is_confirmed_on_seeds_that_the_search_never_saw(world: World) -> None:
+    plan = {"top": 2, "seeds": 3}
+    trials = world.launch(confirm=plan)
+    tested = [trial for trial in trials if trial.n_test_runs]
+    assert all(trial.n_test_runs == 3 for trial in tested)
+    assert 1 in [trial.number for trial in tested]  # the baseline, on the front or not
+    assert 2 <= len(tested) <= 3
+    assert world.sql(
+        "SELECT DISTINCT kind, seed_kind FROM runs WHERE seed_kind = 'test' OR kind = 'confirm'"
+    ) == [("confirm", "test")]
+    assert world.sql(
+        "SELECT count(*) FROM runs a JOIN runs b ON a.seed = b.seed "
+        "WHERE a.seed_kind = 'test' AND b.seed_kind = 'tuning'"
+    ) == [(0,)]
+    assert world.sql("SELECT count(DISTINCT seed) FROM runs WHERE seed_kind = 'test'") == [(3,)]
+    assert world.sql(
+        "SELECT count(*) FROM evaluations e JOIN runs r ON r.run_id = e.run_id "
+        "WHERE r.seed_kind = 'test' AND e.seed IN (SELECT f.seed FROM evaluations f "
+        "JOIN runs s ON s.run_id = f.run_id WHERE s.seed_kind = 'tuning')"
+    ) == [(0,)]
+    assert world.launch(confirm=plan) == trials  # nothing is confirmed twice
+    more = {trial.number: trial.n_test_runs for trial in world.launch(confirm={**plan, "seeds": 4})}
+    assert all(more[trial.number] == 4 for trial in tested)
+
+
+def test_what_is_confirmed_does_not_change_what_was_tuned(world: World) -> None:
+    before = world.launch()
+    after = world.launch(confirm={"top": 3, "seeds": 2})
+    assert [t.final_return for t in after] == [t.final_return for t in before]
+    assert [t.n_runs for t in after] == [1] * 5
+    assert [t.feasible for t in after] == [t.feasible for t in before]
+
+
+def test_a_shorter_confirmation_is_kept_apart(world: World) -> None:
+    trials = world.launch()
+    world.confirm(ConfirmSpec(top=1, seeds=2), BudgetSpec(env_steps=320))
+    assert world.sql(
+        "SELECT budget_env_steps, count(*) FROM runs WHERE kind = 'confirm' GROUP BY 1"
+    )[0][0] == (320)
+    reader = queries.open_reader(world.url)
+    study = queries.study(reader, "matching")
+    assert queries.trials(reader, study.study_id) == trials  # no figure of theirs moved
+    reader.dispose()
+
+
+class Sabotaged(InlineExecutor):
+    """Shows the pruner a return and a speed of its own making for each run."""
+
+    def __init__(self, shown: dict[int, float]) -> None:
+        super().__init__()
+        self.shown = shown
+
+    def events(self, timeout_seconds: float) -> list[RunEvent]:
+        return [
+            RunEvent(
+                run_id,
+                replace(
+                    event,
+                    training_return=self.shown.get(run_id, 0.0),
+                    steps_per_second=self.shown.get(run_id, 0.0),
+                )
+                if isinstance(event, Measurement)
+                else event,
+            )
+            for run_id, event in super().events(timeout_seconds)
+        ]
+
+
+def test_who_falls_behind_is_ended_with_its_rung_and_those_who_beat_it(world: World) -> None:
+    changes: dict[str, Any] = {
+        "pruner": {"kind": "pareto_rungs", "rungs": [0.2, 0.5]},
+        "stop": {"trials": 7},
+        "baseline": None,
+    }
+    shown = {1: 5.0, 2: 6.0, 3: 7.0, 4: 8.0, 5: 1.0, 6: 9.0, 7: 2.0}
+    trials = world.launch(executor=Sabotaged(shown), **changes)
+    statuses = {trial.number: trial.status for trial in trials}
+    assert [n for n, status in statuses.items() if status == "PRUNED"] == [5, 7]
+    rows = world.sql("SELECT rung, reason, final_return FROM runs WHERE status = 'PRUNED'")
+    assert [row[0] for row in rows] == [1, 1]
+    assert "4 of 4 trials had a better return and speed (1, 2, 3, 4)" in rows[0][1]
+    assert rows[0][2] is None
+    # A later launch remembers who was there before.
+    later = world.launch(executor=Sabotaged({8: 1.5}), **{**changes, "stop": {"trials": 8}})
+    assert later[7].status == "PRUNED"
+    assert "(1, 2, 3, 4, 6, 7)" in str(later[7].reason)
+
+
+def test_another_study_informs_this_one_and_is_not_part_of_it(world: World) -> None:
+    world.launch(stop={"trials": 6})
+    cold = world.launch(study="cold", stop={"trials": 6}, baseline=None, enqueue=[])
+    warm = world.launch(
+        study="warm",
+        stop={"trials": 6},
+        baseline=None,
+        enqueue=[],
+        warm_start={"study": "matching"},
+    )
+    assert [trial.number for trial in warm] == [1, 2, 3, 4, 5, 6]
+    assert cold[0].origin == "startup"
+    assert warm[0].origin == "sampler"
+    assert warm[0].params != cold[0].params
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"warm_start": {"study": "machting"}}, "there is no study 'machting'; did you mean"),
+        (
+            {"trial": {**STUDY["trial"], "budget": {"env_steps": 320}}},
+            "warm_start: study 'matching' has no finished trial on worlds:Matching with a budget "
+            "of 320 env steps",
+        ),
+    ],
+)
+def test_a_study_that_does_not_compare_is_refused_as_a_start(
+    world: World, changes: dict[str, Any], message: str
+) -> None:
+    world.launch(stop={"trials": 2})
+    with pytest.raises(InputError, match=re.escape(message)):
+        world.launch(study="warm", **{"warm_start": {"study": "matching"}, **changes})
+
+
+def test_trials_of_an_older_version_still_inform_the_sampler(world: World) -> None:
+    """With ranges of its own and nothing but the old trials, a new version starts to learn."""
+    changes: dict[str, Any] = {"baseline": None, "enqueue": []}
+    world.launch(stop={"trials": 6}, **changes)
+    search = {**STUDY["search"], "parallelism.n_envs": {"kind": "pow2", "low": 2, "high": 8}}
+    trials = world.launch(search=search, stop={"trials": 9}, new_version=True, **changes)
+    assert [trial.origin for trial in trials[6:]] == ["sampler"] * 3
+    assert all(2 <= trial.n_envs <= 8 for trial in trials[6:])
+
+
+def test_trials_of_another_budget_are_neither_told_nor_on_the_front(world: World) -> None:
+    world.launch(stop={"trials": 4})
+    longer = {**STUDY["trial"], "budget": {"env_steps": 1280}}
+    trials = world.launch(trial=longer, stop={"trials": 6}, new_version=True)
+    assert [trial.budget_env_steps for trial in trials] == [640] * 4 + [1280] * 2
+    assert [trial.origin for trial in trials[4:]] == ["startup"] * 2
+    assert world.sql("SELECT DISTINCT budget_env_steps FROM pareto_front") == [(1280,)]

@@ -253,7 +253,7 @@ EVERYTHING: dict[str, Any] = {
     "parallelism.n_envs": {"kind": "int", "low": 1, "high": 6},
     "parallelism.envs_per_worker": choice("auto", 1, 2, 5),
     "parallelism.overlap": {"kind": "bool"},
-    "algorithm.kind": choice("ppo", "a2c"),
+    "algorithm.kind": choice("ppo", "a2c", "acktr"),
     "algorithm.n_steps": choice(1, 2, 6, 16),
     "algorithm.n_minibatches": {
         "kind": "int",
@@ -262,8 +262,8 @@ EVERYTHING: dict[str, Any] = {
         "when": {"algorithm.kind": "ppo"},
     },
     "algorithm.normalize_advantage": {"kind": "bool"},
-    KIND: choice("adam", "adamw", "sgd"),
-    "algorithm.optimizer.momentum": choice(0.0, 0.5, 0.9, when={KIND: "sgd"}),
+    KIND: choice("adam", "adamw", "sgd", "kfac"),
+    "algorithm.optimizer.momentum": choice(0.0, 0.5, 0.9, when={KIND: ["sgd", "kfac"]}),
     "algorithm.optimizer.weight_decay": {
         "kind": "float",
         "low": 0.0,
@@ -332,6 +332,19 @@ def test_a_count_worked_by_hand() -> None:
     assert report.continuous == ("algorithm.gamma",)
 
 
+def test_an_algorithm_whose_optimizer_is_not_searched_is_narrowed_away() -> None:
+    searched = space({"algorithm.kind": choice("ppo", "a2c", "acktr")})  # the trial has adam
+    assert searched.parameters["algorithm.kind"].values == ("ppo", "a2c")
+
+
+def test_an_optimizer_gives_way_to_the_algorithm_that_needs_another() -> None:
+    searched = space({"algorithm.kind": choice("ppo", "acktr"), KIND: choice("adam", "kfac")})
+    assert (searched.report().combinations, searched.report().valid) == (4, 3)
+    repaired = searched.repair({"algorithm.kind": "acktr", KIND: "adam"})
+    assert repaired == {"algorithm.kind": "acktr", KIND: "kfac"}
+    assert searched.resolve(repaired).algorithm.kind == "acktr"
+
+
 def test_values_that_can_never_run_are_narrowed_away_and_reported() -> None:
     searched = space({"algorithm.n_minibatches": pow2(1, 256), "algorithm.n_steps": pow2(8, 16)})
     assert searched.parameters["algorithm.n_minibatches"].values == (1, 2, 4, 8, 16, 32)
@@ -382,7 +395,7 @@ def test_a_space_too_large_to_count_is_still_searched() -> None:
 
 def test_the_grid_holds_every_valid_combination_once() -> None:
     searched = space({path: EVERYTHING[path] for path in ("parallelism.n_envs", KIND)})
-    assert len({str(params) for params in searched.configurations()}) == 18
+    assert len({str(params) for params in searched.configurations()}) == 24
 
 
 # -- Repair -------------------------------------------------------------------------------------
