@@ -118,13 +118,19 @@ class ACKTRSpec(_ActorCritic):
 
     @model_validator(mode="after")
     def _is_under_kfac(self) -> ACKTRSpec:
-        if not isinstance(self.optimizer, KFACSpec):
-            raise invalid(
-                "optimizer.kind",
-                f"must be kfac under acktr, got {self.optimizer.kind}; "
-                f"{self.optimizer.kind} on the same loss is `algorithm.kind: a2c`",
-            )
+        if message := optimizer_complaint(self.kind, self.optimizer.kind):
+            raise invalid("optimizer.kind", message)
         return self
+
+
+def optimizer_complaint(algorithm: str, optimizer: str) -> str | None:
+    """Why an algorithm of this kind is not one under an optimizer of that kind."""
+    if algorithm != "acktr" or optimizer == "kfac":
+        return None
+    return (
+        f"must be kfac under acktr, got {optimizer}; "
+        f"{optimizer} on the same loss is `algorithm.kind: a2c`"
+    )
 
 
 AlgorithmSpec = Annotated[PPOSpec | A2CSpec | ACKTRSpec, Field(discriminator="kind")]

@@ -28,7 +28,7 @@ def configuration_columns(config: TrialSpec) -> dict[str, Any]:
     return {
         "config_json": text,
         "config_sha256": hashlib.sha256(text.encode()).hexdigest(),
-        "algorithm": algorithm.kind,
+        "algorithm": algorithm.name,
         "optimizer": algorithm.optimizer.kind,
         "schedule": algorithm.optimizer.schedule.kind,
         "learning_rate": algorithm.optimizer.learning_rate,

@@ -16,10 +16,12 @@ from typing import Any
 from sweeper.study.conditions import Conditions, is_active
 from sweeper.study.parameters import Parameter, Params, ParamValue
 from sweeper.study.schema import walk
-from sweeper.trial.clash import Clash, batch_clash, workers_clash
+from sweeper.trial.clash import Clash, batch_clash, optimizer_clash, workers_clash
 from sweeper.trial.spec import TrialSpec
 
+OPTIMIZER = "algorithm.optimizer.kind"
 INTERACTING = (
+    OPTIMIZER,
     "parallelism.overlap",
     "parallelism.envs_per_worker",
     "algorithm.n_minibatches",
@@ -47,18 +49,23 @@ class ClashFinder:
 
     def __call__(self, params: Params) -> Clash | None:
         """The first clash among `params` (of the active parameters), or None."""
-        rest = self._rest[params.get("algorithm.kind", self._kind)]
-        overlap, per_worker, n_minibatches, n_steps, normalize, n_envs = (
+        kind = params.get("algorithm.kind", self._kind)
+        rest = self._rest[kind]
+        optimizer, overlap, per_worker, n_minibatches, n_steps, normalize, n_envs = (
             params[path] if path in params and path in rest else rest.get(path)
             for path in INTERACTING[:-1]
         )
-        return workers_clash(
-            n_envs=_int(n_envs), envs_per_worker=_per_worker(per_worker), overlap=bool(overlap)
-        ) or batch_clash(
-            n_envs=_int(n_envs),
-            n_steps=_int(n_steps),
-            n_minibatches=None if n_minibatches is None else _int(n_minibatches),
-            normalize_advantage=bool(normalize),
+        return (
+            optimizer_clash(algorithm=str(kind), optimizer=str(optimizer))
+            or workers_clash(
+                n_envs=_int(n_envs), envs_per_worker=_per_worker(per_worker), overlap=bool(overlap)
+            )
+            or batch_clash(
+                n_envs=_int(n_envs),
+                n_steps=_int(n_steps),
+                n_minibatches=None if n_minibatches is None else _int(n_minibatches),
+                normalize_advantage=bool(normalize),
+            )
         )
 
 
@@ -169,8 +176,12 @@ def alternatives(
 
 def _unsearched(base: Mapping[str, Any], kind: Any) -> dict[str, Any]:
     """INTERACTING path -> its value where it is not searched, under an algorithm's kind."""
-    values: dict[str, Any] = {}
-    for path in INTERACTING[:-1]:
+    algorithm = walk(TrialSpec, {"algorithm": {"kind": kind}}, ["algorithm"])
+    optimizer = base["algorithm"].get("optimizer")
+    if optimizer is None:
+        optimizer = algorithm.model_fields["optimizer"].default.model_dump()
+    values: dict[str, Any] = {OPTIMIZER: optimizer["kind"]}
+    for path in INTERACTING[1:-1]:
         section, name = path.split(".")
         given = base.get(section, {})
         cls = walk(TrialSpec, {"algorithm": {"kind": kind}}, [section])

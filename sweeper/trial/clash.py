@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from sweeper.rl.spec import optimizer_complaint
+
 
 class Clash(NamedTuple):
     """The key to change (dotted, from the trial) and why."""
@@ -47,3 +49,9 @@ def batch_clash(
             f"leaves minibatches of 1, whose advantage cannot be normalized ({size})",
         )
     return None
+
+
+def optimizer_clash(*, algorithm: str, optimizer: str) -> Clash | None:
+    """Whether an algorithm of this kind needs another optimizer."""
+    message = optimizer_complaint(algorithm, optimizer)
+    return Clash("algorithm.optimizer.kind", message) if message else None
