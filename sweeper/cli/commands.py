@@ -33,6 +33,9 @@ Set = Annotated[
     typer.Option("--set", metavar="PATH=VALUE", help="Override a key of the file; repeatable."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+NoWait = Annotated[
+    bool, typer.Option("--no-wait", help="Fail, and do not wait, if others hold the cores.")
+]
 DEFAULT_DB = "sqlite:///sweeper.db"
 
 
@@ -71,11 +74,14 @@ def launch(
             "--ray-address", metavar="ADDRESS", help="auto, local or host:port of a cluster."
         ),
     ] = None,
+    no_wait: NoWait = False,
 ) -> int:
     """Search: launch a study, or continue it."""
     from sweeper.cli.preflight import plan_launch
 
-    plan = plan_launch(file, overrides=overrides or [], ray_address=ray_address)
+    plan = plan_launch(
+        file, overrides=overrides or [], ray_address=ray_address, may_wait=not no_wait
+    )
     from sweeper.cli.launch import launch_study  # torch and ray: not for a misspelt key
 
     return launch_study(
@@ -84,11 +90,11 @@ def launch(
 
 
 @app.command()
-def run(file: StudyFile, overrides: Set = None) -> int:
+def run(file: StudyFile, overrides: Set = None, no_wait: NoWait = False) -> int:
     """Run the file's `trial` once, here: no Ray, no database. JSON lines on a pipe."""
     from sweeper.cli.preflight import plan_run
 
-    spec = plan_run(file, overrides=overrides or [])
+    spec = plan_run(file, overrides=overrides or [], may_wait=not no_wait)
     from sweeper.cli.run import run_once  # torch
 
     return run_once(spec)
@@ -100,6 +106,24 @@ def check(file: StudyFile, overrides: Set = None, as_json: Json = False) -> None
     from sweeper.cli.check import check_study
 
     check_study(file, overrides=overrides or [], as_json=as_json)
+
+
+@app.command()
+def doctor(
+    db: Db = DEFAULT_DB,
+    interference: Annotated[
+        bool,
+        typer.Option("--interference", help="Also measure a trial alone and among others."),
+    ] = False,
+    seconds: Annotated[
+        float, typer.Option(min=1, help="Budget of each trial of --interference.")
+    ] = 5.0,
+    as_json: Json = False,
+) -> int:
+    """Whether this machine is fit to measure on, and what to do about it."""
+    from sweeper.cli.doctor import examine
+
+    return examine(db=db, as_json=as_json, interference=interference, seconds=seconds)
 
 
 @app.command()

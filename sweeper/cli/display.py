@@ -38,6 +38,7 @@ class LineDisplay:
     def __init__(self, spec: StudySpec) -> None:
         self._spec = spec
         self._told: set[int] | None = None
+        self._waiting: set[str] = set()
 
     def __enter__(self) -> Self:
         print(summary(self._spec), flush=True)
@@ -53,6 +54,10 @@ class LineDisplay:
             self._told = {trial.number for trial in ended}
             if ended:
                 print(f"continues: {len(ended)} trials are there already", flush=True)
+        waiting = {run.waiting_for for run in state.running if run.waiting_for}
+        for reason in waiting - self._waiting:
+            print(f"waiting: {reason}", flush=True)
+        self._waiting = waiting
         target = "" if state.target_trials is None else f"/{state.target_trials}"
         for trial in ended:
             if trial.number not in self._told:

@@ -64,7 +64,7 @@ def _running(run: LiveRun, params: Mapping[str, ParamValue]) -> tuple[str, ...]:
     again = "" if run.kind == "first" else f" {run.kind}"
     return (
         f"{run.number}",
-        _stage(latest),
+        "waiting for cores" if run.waiting_for else _stage(latest),
         "-" if latest is None else format_metric("training_return", latest.training_return),
         "-" if latest is None else format_metric("steps_per_second", latest.steps_per_second),
         _configuration(params) + again,

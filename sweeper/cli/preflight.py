@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from sweeper.core.errors import InputError
-from sweeper.envs.make import describe
-from sweeper.envs.spec import EnvSpec
+from sweeper.envs.make import check_native, describe
 from sweeper.study.cluster import find_cluster
 from sweeper.study.document import Document
-from sweeper.study.spec import LoadedStudy, RaySpec, load_study, read_trial
-from sweeper.trial.cores import usable_cores
+from sweeper.study.parameters import Parameter
+from sweeper.study.spec import LoadedStudy, RaySpec, concurrency_on, load_study, read_trial
+from sweeper.trial.cores import lease_cores, usable_cores
 from sweeper.trial.spec import TrialSpec
 
 
@@ -26,18 +27,26 @@ class Plan:
     """Address of the cluster to join; None starts a local Ray."""
 
 
-def plan_launch(file: Path, *, overrides: list[str], ray_address: str | None) -> Plan:
-    """Read a study, make its environment once and look for its cluster. Raises InputError."""
+def plan_launch(
+    file: Path, *, overrides: list[str], ray_address: str | None, may_wait: bool
+) -> Plan:
+    """Read a study, make its environment once and look for its cluster. Raises InputError, also
+    for cores of this machine that others hold, unless it `may_wait` for them."""
     loaded = load_study(file, overrides=overrides)
-    check_environment(loaded.spec.trial.env, loaded.document)
+    check_environment(loaded.spec.trial, loaded.document, loaded.spec.search)
     cluster = _cluster(loaded, ray_address)
     if cluster is None:  # the nodes of a cluster are known once it is joined
-        loaded = load_study(file, overrides=overrides, usable_cores=len(usable_cores()))
+        there_are = len(usable_cores())
+        loaded = load_study(file, overrides=overrides, usable_cores=there_are)
+        if not may_wait:
+            at_once = concurrency_on(loaded.spec, there_are)
+            lease_cores(at_once * loaded.spec.trial.parallelism.cores).release()
     return Plan(loaded, cluster)
 
 
-def plan_run(file: Path, *, overrides: list[str]) -> TrialSpec:
-    """Read a trial that this machine can run. Raises SpecError."""
+def plan_run(file: Path, *, overrides: list[str], may_wait: bool) -> TrialSpec:
+    """Read a trial that this machine can run. Raises InputError, also for cores that others
+    hold, unless it `may_wait` for them."""
     spec, document = read_trial(file, overrides=overrides)
     there_are = len(usable_cores())
     if spec.parallelism.cores > there_are:
@@ -45,17 +54,32 @@ def plan_run(file: Path, *, overrides: list[str]) -> TrialSpec:
             "trial.parallelism.cores",
             f"must be at most {there_are}, the usable cores here, got {spec.parallelism.cores}",
         )
-    check_environment(spec.env, document)
+    check_environment(spec, document)
+    if not may_wait:
+        lease_cores(spec.parallelism.cores).release()
     return spec
 
 
-def check_environment(env: EnvSpec, document: Document) -> None:
-    """Make the environment once; SpecError with the line that names it if that fails."""
+def check_environment(
+    trial: TrialSpec, document: Document, search: Mapping[str, Parameter] | None = None
+) -> None:
+    """Make the environment once, and its native vector implementation where one is asked for;
+    SpecError with the line that asks for it if that fails."""
+    env = trial.env
     try:
         describe(env)
     except InputError as error:
         key = "id" if env.id is not None else "make"
         raise document.error(f"trial.env.{key}", f": {error}") from error
+    path = "parallelism.vec_env"
+    searched = (search or {}).get(path)
+    if "gymnasium" in ((searched and searched.values) or (trial.parallelism.vec_env,)):
+        try:
+            check_native(env)
+        except InputError as error:
+            raise document.error(
+                f"search.{path}" if searched else f"trial.{path}", f": {error}"
+            ) from error
 
 
 def _cluster(loaded: LoadedStudy, given: str | None) -> str | None:

@@ -19,23 +19,30 @@ from sweeper.core.records import (
     RunStatus,
     TrainingStarted,
     TrialEvent,
+    WaitingForCores,
 )
+from sweeper.trial.diagnose import Diagnosis, diagnose
 from sweeper.trial.run import run_trial
 from sweeper.trial.spec import TrialSpec
+from sweeper.trial.watchdog import Watchdog
 
 EVENTS = {
+    WaitingForCores: "waiting",
     TrainingStarted: "started",
     Measurement: "measurement",
     Evaluation: "evaluation",
     RunResult: "result",
 }
+Show = Callable[[TrialEvent, Diagnosis | None], None]
+"""Shows an event, and with the last one the diagnosis of the run."""
 EXIT_CODES = {RunStatus.COMPLETED: 0, RunStatus.INTERRUPTED: 130}
 
 
 def run_once(spec: TrialSpec) -> int:
     """Run a trial and print what it yields; returns the exit code.
 
-    Ctrl-C ends the training gently; a second one ends the process.
+    Ctrl-C ends the training gently; a second one ends the process. So does the watchdog, with
+    a line on standard error, if the trial outlives its limits.
     """
     if sys.stdout.isatty():
         return _run(spec, RunDisplay(spec).show)
@@ -43,26 +50,35 @@ def run_once(spec: TrialSpec) -> int:
         return _run(spec, write)
 
 
-def _run(spec: TrialSpec, show: Callable[[TrialEvent], None]) -> int:
-    code = 1
-    with _interrupts() as stop:
-        for event in run_trial(spec, stop=stop):
-            show(event)
-            if isinstance(event, RunResult):
-                code = EXIT_CODES.get(event.status, 1)
+def _run(spec: TrialSpec, show: Show) -> int:
+    code, curve = 1, []
+    watchdog = Watchdog(own_group=False)
+    try:
+        with _interrupts() as stop:
+            for event in run_trial(spec, stop=stop, watchdog=watchdog):
+                diagnosis = None
+                if isinstance(event, Measurement):
+                    curve.append(event)
+                if isinstance(event, RunResult):
+                    code = EXIT_CODES.get(event.status, 1)
+                    diagnosis = diagnose(spec, event, curve)
+                show(event, diagnosis)
+    finally:
+        watchdog.close()
     return code
 
 
 @contextmanager
-def _records() -> Iterator[Callable[[TrialEvent], None]]:
+def _records() -> Iterator[Show]:
     """Writes events as JSON lines on standard output, which is theirs alone: what
     environments print meanwhile, from whatever process, goes to standard error."""
     sys.stdout.flush()
     stdout, stderr = sys.stdout.fileno(), sys.stderr.fileno()
     with os.fdopen(os.dup(stdout), "w", encoding="utf-8") as records:
 
-        def write(event: TrialEvent) -> None:
-            records.write(json_line({"event": EVENTS[type(event)], **asdict(event)}))
+        def write(event: TrialEvent, diagnosis: Diagnosis | None) -> None:
+            said = {} if diagnosis is None else diagnosis._asdict()
+            records.write(json_line({"event": EVENTS[type(event)], **asdict(event), **said}))
             records.flush()
 
         os.dup2(stderr, stdout)

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from sweeper.core.records import Measurement, RunResult, RunStatus, TrainingStarted, TrialEvent
+from sweeper.core.records import (
+    Measurement,
+    RunResult,
+    RunStatus,
+    TrainingStarted,
+    TrialEvent,
+    WaitingForCores,
+)
 from sweeper.report.metrics import format_metric
+from sweeper.trial.diagnose import Diagnosis
 from sweeper.trial.spec import TrialSpec
 
 LINES = 20
@@ -20,9 +28,11 @@ class RunDisplay:
         self._console = Console(highlight=False, markup=False)
         self._shown_at = 0.0
 
-    def show(self, event: TrialEvent) -> None:
+    def show(self, event: TrialEvent, diagnosis: Diagnosis | None) -> None:
         """Print what is worth a line."""
         match event:
+            case WaitingForCores():
+                self._console.print(f"waiting: {event.reason} (Ctrl-C gives up)", style="yellow")
             case TrainingStarted():
                 self._start(event)
             case Measurement():
@@ -31,10 +41,15 @@ class RunDisplay:
                     self._measurement(event)
             case RunResult():
                 self._result(event)
+                if diagnosis is not None:
+                    self._console.print(
+                        f"bottleneck: {diagnosis.bottleneck}; try {diagnosis.advice}"
+                    )
 
     def _start(self, event: TrainingStarted) -> None:
         parallelism = self._spec.parallelism
-        workers = f"{event.n_workers} workers" if event.n_workers else "this process"
+        n = event.n_workers
+        workers = f"{n} worker{'s' if n > 1 else ''}" if n else "this process"
         self._console.print(
             f"{self._spec.env.name}: {self._spec.algorithm.kind} for {self._spec.budget}, "
             f"{parallelism.n_envs} envs in {workers}, set up in {event.setup_seconds:.1f} s"
@@ -75,4 +90,10 @@ class RunDisplay:
                 "time: "
                 + ", ".join(f"{k} {v / result.elapsed_seconds:.0%}" for k, v in shares.items()),
                 style="dim",
+            )
+        if result.contended:
+            self._console.print(
+                f"contended: others took {result.foreign_cpu_share:.1%} of its cores' time, so "
+                "its speed is not to be trusted",
+                style="yellow",
             )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from threadpoolctl import threadpool_info
 
 from sweeper.core.clock import ManualClock, StopSignal
 from sweeper.core.records import (
@@ -16,8 +18,10 @@ from sweeper.core.records import (
     RunStatus,
     TrainingStarted,
     TrialEvent,
+    WaitingForCores,
 )
 from sweeper.rl.policy import ActorCritic
+from sweeper.trial.cores import LEASES, lease_cores, usable_cores
 from sweeper.trial.run import MEASUREMENTS, run_trial
 from sweeper.trial.spec import TrialSpec
 
@@ -239,3 +243,138 @@ def test_a_trial_reports_what_it_cost() -> None:
     assert result.peak_rss_bytes > 50e6
     assert result.core_seconds == pytest.approx(result.elapsed_seconds)
     assert result.involuntary_switches is not None
+
+
+def test_every_thread_of_the_process_is_pinned_while_a_trial_runs() -> None:
+    """Pools that torch has started for an earlier trial would stay on its cores otherwise."""
+    torch.set_num_threads(2)
+    torch.rand(400, 400) @ torch.rand(400, 400)
+    threads = [int(name) for name in os.listdir("/proc/self/task")]
+    events = run_trial(spec())
+    assert isinstance(next(events), TrainingStarted)
+    inside = {frozenset(os.sched_getaffinity(thread)) for thread in threads}
+    result = list(events)[-1]
+    assert isinstance(result, RunResult)
+    assert inside == {frozenset(result.leased_cores)}
+    assert os.sched_getaffinity(threads[-1]) == os.sched_getaffinity(0)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_torch_and_every_blas_pool_have_the_threads_of_the_trial(threads: int) -> None:
+    before = [pool["num_threads"] for pool in threadpool_info()]
+    events = run_trial(spec(parallelism__torch_threads=threads))
+    next(events)
+    assert torch.get_num_threads() == threads
+    pools = threadpool_info()
+    assert pools
+    assert {pool["num_threads"] for pool in pools} == {min(threads, os.cpu_count() or 1)}
+    list(events)
+    after = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+    assert set(after) <= set(before)
+
+
+def test_a_trial_waits_for_cores_and_says_who_holds_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(LEASES, str(tmp_path))
+    held = lease_cores(len(usable_cores()))
+    events = run_trial(spec())
+    waiting = next(events)
+    assert isinstance(waiting, WaitingForCores)
+    assert f"1 wanted, 0 of {len(usable_cores())} cores free" in waiting.reason
+    assert f"core 0 is held by process {os.getpid()} on" in waiting.reason
+    held.release()
+    started = next(events)
+    assert isinstance(started, TrainingStarted)
+    *_, result = events
+    assert isinstance(result, RunResult)
+    assert result.status is RunStatus.COMPLETED
+
+
+def test_a_trial_that_waits_for_cores_can_be_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(LEASES, str(tmp_path))
+    held = lease_cores(len(usable_cores()))
+    stop = StopSignal()
+    events = run_trial(spec(), stop=stop)
+    next(events)
+    stop.requested = True
+    (result,) = events
+    held.release()
+    assert isinstance(result, RunResult)
+    assert result.status is RunStatus.INTERRUPTED
+    assert result.elapsed_seconds == 0
+
+
+def test_a_set_up_that_takes_too_long_is_a_timeout() -> None:
+    _, result = run(spec(limits={"setup_seconds": 5e-4}), clock=SteppingClock())
+    assert result.status is RunStatus.TIMEOUT
+    assert result.reason is not None
+    assert "limits.setup_seconds" in result.reason
+    assert result.env_steps == 0
+
+
+def test_an_evaluation_that_takes_too_long_counts_what_it_has() -> None:
+    endless = spec(
+        {"make": "worlds:Constant", "kwargs": {"length": 10**9}},
+        evaluation={"episodes": 3, "max_seconds": 0.05},
+    )
+    events, result = run(endless, clock=SteppingClock())
+    episodes = [event for event in events if isinstance(event, Evaluation)]
+    assert len(episodes) == 6
+    assert all(e.truncated and 0 < e.length < 100 for e in episodes)
+    assert all(e.episode_return == e.length for e in episodes)  # partial credit
+    assert result.status is RunStatus.COMPLETED
+    assert 0.1 <= result.evaluate_seconds < 0.2
+
+
+class Watched:
+    """Notes what a watchdog is told."""
+
+    def __init__(self) -> None:
+        self.told: list[float | None] = []
+
+    def arm(self, seconds: float, reason: str) -> None:
+        assert reason
+        self.told.append(seconds)
+
+    def disarm(self) -> None:
+        self.told.append(None)
+
+
+@pytest.mark.parametrize(
+    ("budget", "training"), [({"seconds": 2.0}, 2.0 + 5.0), ({"env_steps": 256}, None)]
+)
+def test_the_watchdog_has_a_limit_for_each_part_of_a_trial(
+    budget: dict[str, float], training: float | None
+) -> None:
+    watchdog = Watched()
+    limits = {"setup_seconds": 50.0, "grace_seconds": 5.0}
+    trial = spec(budget=budget, limits=limits, evaluation={"episodes": 1, "max_seconds": 7.0})
+    _, result = run(trial, clock=SteppingClock(), watchdog=watchdog)
+    assert result.status is RunStatus.COMPLETED
+    assert watchdog.told == [50.0, training, 2 * 7.0 + 5.0, None]
+
+
+def test_a_trial_that_fails_leaves_no_limit_behind() -> None:
+    watchdog = Watched()
+    _, result = run(broken("raise"), watchdog=watchdog)
+    assert result.status is RunStatus.ERROR
+    assert watchdog.told[-1] is None
+
+
+def test_workers_that_burn_are_busy_and_workers_that_sleep_are_not() -> None:
+    shares = [
+        run(
+            spec(
+                {"make": "worlds:Busy", "kwargs": kwargs},
+                parallelism__vec_env="subproc",
+                budget__env_steps=128,
+            )
+        )[1].worker_busy_share
+        for kwargs in ({"burn": 2e-3}, {"sleep": 2e-3})
+    ]
+    assert None not in shares
+    assert shares[0] > 2 * shares[1]  # type: ignore[operator]
+    assert run(spec())[1].worker_busy_share is None  # serial: there are none
