@@ -10,25 +10,44 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from sweeper.report.metrics import format_seconds
-from sweeper.report.theme import PALETTES, Theme, layout, say
+from sweeper.report.theme import PALETTES, Theme, layout, say, translucent
 from sweeper.store.queries import MeasurementRow, RunRow
+
+CURVES = {
+    "training_return": "training return (mean of 100 episodes)",
+    "episode_length": "episode length (steps)",
+    "steps_per_second": "training speed (env steps/s)",
+    "learning_rate": "learning rate",
+    "approx_kl": "approximate KL divergence (nats)",
+    "clip_fraction": "clipped share of samples",
+    "entropy": "entropy of the policy (nats)",
+    "policy_loss": "policy loss",
+    "value_loss": "value loss",
+    "explained_variance": "explained variance of returns",
+    "grad_norm": "gradient norm before clipping",
+    "kfac_nu": "trust-region scale of K-FAC",
+    "cpu_utilization": "CPU utilization (share of reserved cores)",
+    "rss_bytes": "resident memory (bytes)",
+}
+"""Column of `measurements` -> what it is called on an axis."""
 
 
 def curve_figure(
     runs: Mapping[str, Sequence[MeasurementRow]],
     *,
     x: Literal["seconds", "steps"] = "seconds",
+    y: str = "training_return",
     deadline: float | None = None,
     theme: Theme = "light",
 ) -> go.Figure:
-    """Training return of each run (label -> measurements) over the budget it spent.
+    """A quantity (in `CURVES`) of each run (label -> measurements) over the budget it spent.
 
-    With several runs the single ones are faint, and their mean is drawn as far as all of
-    them reach. `deadline` is in the unit of x.
+    With several runs the single ones are faint, and their mean is drawn, with its 95% bootstrap
+    interval over runs, as far as all of them reach. `deadline` is in the unit of x.
     """
     palette = PALETTES[theme]
     figure = go.Figure(layout=layout(theme))
-    curves = {label: _curve(rows, x) for label, rows in runs.items()}
+    curves = {label: _curve(rows, x, y) for label, rows in runs.items()}
     curves = {label: curve for label, curve in curves.items() if len(curve)}
     single = len(curves) == 1
     for label, curve in curves.items():
@@ -43,21 +62,29 @@ def curve_figure(
                 showlegend=not single,
             )
         )
-    if len(curves) > 1:
-        start = max(curve[0, 0] for curve in curves.values())
-        end = min(curve[-1, 0] for curve in curves.values())
-        if start < end:
-            grid = np.linspace(start, end, 200)
-            lines = [np.interp(grid, curve[:, 0], curve[:, 1]) for curve in curves.values()]
-            figure.add_trace(
-                go.Scatter(
-                    x=grid,
-                    y=np.mean(lines, axis=0),
-                    mode="lines",
-                    name=f"mean of {len(curves)} runs",
-                    line={"color": palette.front, "width": 3},
-                )
+    if (band := _band(list(curves.values()))) is not None:
+        grid, middle, low, high = band
+        figure.add_trace(
+            go.Scatter(
+                x=[*grid, *grid[::-1]],
+                y=[*high, *low[::-1]],
+                mode="lines",
+                fill="toself",
+                line={"width": 0},
+                fillcolor=translucent(palette.front, 0.18),
+                name="95% interval over seeds",
+                hoverinfo="skip",
             )
+        )
+        figure.add_trace(
+            go.Scatter(
+                x=grid,
+                y=middle,
+                mode="lines",
+                name=f"mean of {len(curves)} runs",
+                line={"color": palette.front, "width": 3},
+            )
+        )
     if deadline is not None:
         figure.add_vline(
             x=deadline,
@@ -73,12 +100,13 @@ def curve_figure(
     figure.update_xaxes(
         title_text="training time (s)" if x == "seconds" else "env steps", rangemode="tozero"
     )
-    figure.update_yaxes(title_text="training return (mean of 100 episodes)")
-    figure.update_layout(hovermode="x unified", uirevision=x)
+    figure.update_yaxes(title_text=CURVES[y])
+    figure.update_layout(hovermode="x unified", uirevision=f"{x} {y}")
     if len(curves) <= 1:
         figure.update_layout(margin={"t": 16})  # no legend stands there
     if not curves:
-        say(figure, "No episode has ended yet.", theme)
+        words = "No episode has ended yet." if y == "training_return" else "Not measured yet."
+        say(figure, words, theme)
     return figure
 
 
@@ -129,13 +157,35 @@ def phase_seconds(run: RunRow) -> dict[str, float]:
     }
 
 
-def _curve(rows: Sequence[MeasurementRow], x: Literal["seconds", "steps"]) -> NDArray[np.float64]:
-    """[n, 2] float64: position on the budget, training return."""
+def _curve(
+    rows: Sequence[MeasurementRow], x: Literal["seconds", "steps"], y: str
+) -> NDArray[np.float64]:
+    """[n, 2] float64: position on the budget, value."""
     return np.array(
         [
-            (row.elapsed_seconds if x == "seconds" else row.env_steps, row.training_return)
+            (row.elapsed_seconds if x == "seconds" else row.env_steps, value)
             for row in rows
-            if row.training_return is not None
+            if (value := getattr(row, y)) is not None
         ],
         dtype=np.float64,
     ).reshape(-1, 2)
+
+
+def _band(
+    curves: Sequence[NDArray[np.float64]], *, points: int = 200
+) -> tuple[NDArray[np.float64], ...] | None:
+    """(positions, mean, low, high), each [points], where all of several curves reach.
+
+    The interval is the percentile bootstrap of the mean over curves.
+    """
+    if len(curves) < 2:
+        return None
+    start = max(curve[0, 0] for curve in curves)
+    end = min(curve[-1, 0] for curve in curves)
+    if start >= end:
+        return None
+    grid = np.linspace(start, end, points)
+    lines = np.array([np.interp(grid, curve[:, 0], curve[:, 1]) for curve in curves])
+    drawn = np.random.default_rng(0).integers(len(lines), size=(400, len(lines)))
+    low, high = np.quantile(lines[drawn].mean(axis=1), (0.025, 0.975), axis=0)
+    return grid, lines.mean(axis=0), low, high

@@ -8,9 +8,10 @@ colour alone. A point carries its trial's number in `customdata`.
 from __future__ import annotations
 
 import html
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import plotly.graph_objects as go
 
@@ -21,12 +22,30 @@ from sweeper.report.metrics import (
     short_names,
     value_of,
 )
-from sweeper.report.pareto import hypervolume_over_time, study_front
+from sweeper.report.pareto import study_front
+from sweeper.report.statistics import Interval
 from sweeper.report.theme import PALETTES, Theme, layout, say
 from sweeper.store.queries import StudyRow, TrialRow
 
 LABELLED_FRONT = 12
 """Fronts of up to this many trials are labelled point by point; longer ones would be a blot."""
+DRAWN = 1500
+"""Of one class, more points than this are thinned: one is drawn of those that would coincide."""
+_CELLS = 80
+_FAINTEST = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Certainty:
+    """What a study knows of its noise; see `uncertainty`."""
+
+    probabilities: Mapping[int, float] | None = None
+    """Trial number -> P(non-dominated) in the plane drawn; None where nothing is known."""
+    spreads: Mapping[int, Mapping[str, Interval]] = field(default_factory=dict)
+    """Trial number -> metric -> interval over its seeds, for the trials that have several."""
+
+
+UNKNOWN = Certainty()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +63,7 @@ class PointKind:
 
 FRONT = PointKind("front", "front", "circle", 10)
 FEASIBLE = PointKind("feasible", "feasible", "circle", 7, opacity=0.75)
+CONTENDED = PointKind("contended", "infeasible", "diamond-open", 8, line_width=1.4)
 INFEASIBLE = PointKind("infeasible", "infeasible", "triangle-down-open", 9, line_width=1.4)
 DIVERGED = PointKind("diverged", "diverged", "x-thin-open", 8, line_width=1.8)
 FAILED = PointKind("error or lost", "failed", "square-open", 8, line_width=1.4)
@@ -55,7 +75,9 @@ def kind_of(trial: TrialRow) -> PointKind:
         return DIVERGED
     if trial.status not in ("COMPLETED", "RUNNING", "QUEUED"):
         return FAILED
-    return INFEASIBLE if trial.feasible is False else FEASIBLE
+    if trial.feasible is False:
+        return INFEASIBLE
+    return CONTENDED if trial.contended else FEASIBLE
 
 
 def directions(study: StudyRow, metrics: Iterable[str]) -> dict[str, str]:
@@ -73,9 +95,14 @@ def pareto_figure(
     x: str | None = None,
     y: str | None = None,
     log: Collection[Literal["x", "y"]] = (),
+    certainty: Certainty = UNKNOWN,
     theme: Theme = "light",
 ) -> go.Figure:
     """Every trial as a point in the plane of two metrics, and the front of these two.
+
+    Where the noise between seeds is known, a point is the fainter the less likely it is to be
+    on the front, and the front's trials with several runs carry their intervals. Points grow
+    with their number of runs.
 
     x, y: names in `METRICS`; by default the study's second and first objective. The front is
     a step line, which claims only what was measured: no configuration between two neighbours
@@ -97,16 +124,17 @@ def pareto_figure(
             unmeasured.append(trial)
 
     figure = go.Figure(layout=layout(theme))
-    for kind in (FEASIBLE, INFEASIBLE, DIVERGED, FAILED):
+    for kind in (FEASIBLE, CONTENDED, INFEASIBLE, DIVERGED, FAILED):
         rows = [t for t in drawn if t.number not in on_front and kind_of(t) is kind]
         apart = [t for t in unmeasured if kind_of(t) is kind]
-        name = f"{kind.name} ({len(rows) + len(apart)})"
+        name = f"{kind.name} ({len(rows) + len(apart):,})"
+        rows, apart = _thinned(rows, x, y, log), apart[-_CELLS:]
         if rows:
-            points = _points(study, rows, kind=kind, theme=theme)
+            points = _points(study, rows, kind=kind, certainty=certainty, theme=theme)
             points.update(x=_values(rows, x), y=_values(rows, y), name=name)
             figure.add_trace(points)
         if apart:
-            points = _points(study, apart, kind=kind, theme=theme)
+            points = _points(study, apart, kind=kind, certainty=certainty, theme=theme)
             place = {trial.number: i for i, trial in enumerate(unmeasured)}
             points.update(
                 x=[place[trial.number] for trial in apart],
@@ -120,7 +148,7 @@ def pareto_figure(
     if unmeasured:
         _make_gutter(figure, len(unmeasured), theme)
     if best:
-        line = _points(study, best, kind=FRONT, theme=theme)
+        line = _points(study, best, kind=FRONT, certainty=certainty, theme=theme)
         line.update(
             x=_values(best, x),
             y=_values(best, y),
@@ -137,6 +165,8 @@ def pareto_figure(
             textposition="top right" if axes[x] == "maximize" else "top left",
             textfont={"size": 11, "color": palette.muted},
             cliponaxis=False,
+            error_x=_whiskers(best, x, certainty, palette.front),
+            error_y=_whiskers(best, y, certainty, palette.front),
         )
         figure.add_trace(line)
     baseline = [trial for trial in drawn if trial.origin == "baseline"]
@@ -161,44 +191,22 @@ def pareto_figure(
     return figure
 
 
-def hypervolume_figure(
-    study: StudyRow, trials: Sequence[TrialRow], *, theme: Theme = "light"
-) -> go.Figure:
-    """How the front grew over the wall-clock time of the study, as a step line.
-
-    The volume is the share of the box between the worst and the best value seen of each
-    objective, so that it has no unit and ends where the present front stands.
-    """
-    palette = PALETTES[theme]
-    figure = go.Figure(layout=layout(theme))
-    seconds, shares = hypervolume_over_time(study, trials)
-    unit, scale = _time_unit(seconds[-1] if seconds else 0.0)
-    figure.add_trace(
-        go.Scatter(
-            x=[second / scale for second in seconds],
-            y=shares,
-            mode="lines",
-            line={"color": palette.front, "width": 2, "shape": "hv"},
-            hovertemplate=f"%{{y:.1%}} after %{{x:.3g}} {unit}<extra></extra>",
-        )
-    )
-    figure.update_xaxes(title_text=f"time since the study began ({unit})", rangemode="tozero")
-    figure.update_yaxes(title_text="hypervolume", range=[0, 1.02], tickformat=".0%")
-    figure.update_layout(showlegend=False, margin={"t": 16}, uirevision="hypervolume")
-    if not seconds:
-        say(figure, "No trial stands on the front yet.", theme)
-    return figure
-
-
-def hover_text(study: StudyRow, trial: TrialRow) -> str:
+def hover_text(study: StudyRow, trial: TrialRow, certainty: Certainty = UNKNOWN) -> str:
     """Names the configuration: what was searched, what came out, and how it ended."""
     # No <b>: plotly.js draws it with an inline style, which a strict content security policy
     # refuses.
     lines = [f"trial {trial.number}, {_how_it_ended(trial)}"]
-    lines += [
-        f"{METRICS[metric].label}: {format_metric(metric, value_of(trial, metric))}"
-        for metric in dict.fromkeys((*study.objectives, "final_return", "steps_per_second"))
-    ]
+    spread = certainty.spreads.get(trial.number, {})
+    for metric in dict.fromkeys((*study.objectives, "final_return", "steps_per_second")):
+        line = f"{METRICS[metric].label}: {format_metric(metric, value_of(trial, metric))}"
+        if metric in spread:
+            low, high = (
+                format_metric(metric, v) for v in (spread[metric].low, spread[metric].high)
+            )
+            line += f" ({low} to {high})"
+        lines.append(line)
+    if certainty.probabilities is not None and kind_of(trial) is FEASIBLE:
+        lines.append(f"P(non-dominated): {certainty.probabilities.get(trial.number, 0.0):.0%}")
     names = short_names(list(trial.params))
     lines += [
         f"{html.escape(names[path])} = {html.escape(format_param(value)[:60])}"
@@ -242,31 +250,70 @@ def _values(trials: Sequence[TrialRow], metric: str) -> list[float | None]:
     return [value_of(trial, metric) for trial in trials]
 
 
+def _thinned(
+    trials: list[TrialRow], x: str, y: str, log: Collection[Literal["x", "y"]]
+) -> list[TrialRow]:
+    """One trial of each cell of the plane, once there are too many to tell apart."""
+    if len(trials) <= DRAWN:
+        return trials
+    columns = [
+        _cells([value_of(trial, metric) or 0.0 for trial in trials], log=axis in log)
+        for metric, axis in ((x, "x"), (y, "y"))
+    ]
+    return list(dict(zip(zip(*columns, strict=True), trials, strict=True)).values())
+
+
+def _cells(values: list[float], *, log: bool) -> list[int]:
+    scaled = [math.log(max(value, 1e-12)) for value in values] if log else values
+    low, high = min(scaled), max(scaled)
+    return [int(_CELLS * (value - low) / ((high - low) or 1.0)) for value in scaled]
+
+
+def _whiskers(
+    trials: Sequence[TrialRow], metric: str, certainty: Certainty, color: str
+) -> dict[str, Any] | None:
+    """Plotly's error bars, for the trials whose interval is known."""
+    found = [certainty.spreads.get(trial.number, {}).get(metric) for trial in trials]
+    if not any(found):
+        return None
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [i.high - i.value if i else 0.0 for i in found],
+        "arrayminus": [i.value - i.low if i else 0.0 for i in found],
+        "color": color,
+        "thickness": 1,
+        "width": 3,
+    }
+
+
 def _points(
     study: StudyRow,
     trials: Sequence[TrialRow],
     *,
     kind: PointKind,
+    certainty: Certainty,
     theme: Theme,
 ) -> go.Scatter:
     """Markers that name their trials; the caller places them."""
     color = getattr(PALETTES[theme], kind.color)
+    counts = kind in (FRONT, FEASIBLE)
+    opacity: float | list[float] = kind.opacity
+    if counts and certainty.probabilities is not None:
+        chances = [certainty.probabilities.get(trial.number, 0.0) for trial in trials]
+        opacity = [_FAINTEST + (1 - _FAINTEST) * chance for chance in chances]
     return go.Scatter(
         mode="markers",
         marker={
             "symbol": kind.symbol,
-            "size": kind.size,
+            "size": [kind.size + min(2 * max(0, t.n_runs - 1), 8) for t in trials]
+            if counts
+            else kind.size,
             "color": color,
-            "opacity": kind.opacity,
+            "opacity": opacity,
             "line": {"width": kind.line_width, "color": color},
         },
         customdata=[[trial.number] for trial in trials],
-        hovertext=[hover_text(study, trial) for trial in trials],
+        hovertext=[hover_text(study, trial, certainty) for trial in trials],
         hovertemplate="%{hovertext}<extra></extra>",
     )
-
-
-def _time_unit(seconds: float) -> tuple[str, float]:
-    if seconds < 120:
-        return "s", 1.0
-    return ("min", 60.0) if seconds < 7200 else ("h", 3600.0)

@@ -6,7 +6,7 @@ objective j. Inside this file every objective is minimized: directions are turne
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 import numpy as np
@@ -82,8 +82,8 @@ def has_study_budget(study: StudyRow, trial: TrialRow) -> bool:
     )
 
 
-def is_candidate(trial: TrialRow, objectives: Mapping[str, str]) -> bool:
-    """Whether a trial may stand on the front of `objectives` if nothing beats it."""
+def is_candidate(trial: TrialRow, objectives: Iterable[str]) -> bool:
+    """Whether a trial may stand on the front of these metrics if nothing beats it."""
     return (
         trial.status == "COMPLETED"
         and trial.feasible is True

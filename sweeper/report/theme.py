@@ -113,3 +113,9 @@ def say(figure: go.Figure, words: str, theme: Theme) -> None:
         showarrow=False,
         font={"size": 14, "color": PALETTES[theme].muted},
     )
+
+
+def translucent(color: str, alpha: float) -> str:
+    """`#rrggbb` as rgba()."""
+    red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red}, {green}, {blue}, {alpha})"

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from sweeper.report.curves import curve_figure, phase_figure, phase_seconds
-from sweeper.report.figures import hypervolume_figure, pareto_figure
+from sweeper.report.figures import pareto_figure
+from sweeper.report.history import hypervolume_figure
 
 
 @pytest.fixture

@@ -1,0 +1,271 @@
+"""A trial's configuration in the words of other libraries, to try it there.
+
+What a peer cannot express is refused by name, never dropped. Three things differ everywhere
+and are translated: a peer counts its budget in env steps, so the steps that the trial made are
+given; schedules follow those; and our value loss is half of a mean square, as in CleanRL, where
+Stable-Baselines3 takes all of it, so that `vf_coef` is half of `value_coef` there.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Protocol
+
+from sweeper.core.errors import InputError
+from sweeper.optim.spec import (
+    AdamSpec,
+    AdamWSpec,
+    ConstantSchedule,
+    CosineSchedule,
+    DoubleLinearSchedule,
+    LinearSchedule,
+    MiddleDropSchedule,
+    OptimizerSpec,
+    RMSpropSpec,
+    ScheduleSpec,
+    SGDSpec,
+    WarmupCosineSchedule,
+)
+from sweeper.rl.spec import A2CSpec, PPOSpec
+from sweeper.store.queries import TrialRow
+from sweeper.trial.spec import TrialSpec
+
+
+class PeerExport(Protocol):
+    """Writes a configuration for one library."""
+
+    def __call__(self, spec: TrialSpec, *, env_steps: int) -> str:
+        """A text for that library. Raises InputError for what it cannot express."""
+
+
+def sb3_script(spec: TrialSpec, *, env_steps: int) -> str:
+    """A Python script for Stable-Baselines3: `kwargs` for its PPO or A2C, and a call."""
+    name = "PPO" if isinstance(spec.algorithm, PPOSpec) else "A2C"
+    kwargs = "".join(f"    {key}={value},\n" for key, value in _sb3_kwargs(spec).items())
+    env = spec.env
+    if env.id is None:
+        module, _, function = str(env.make).partition(":")
+        load = f"from {module} import {function} as make_env\n"
+        made = "make_env"
+    else:
+        load, made = "", repr(env.id)
+    options = [f"n_envs={spec.parallelism.n_envs}", f"seed={spec.seed}"]
+    if env.kwargs:
+        options.append(f"env_kwargs={env.kwargs!r}")
+    normalize = ""
+    if env.normalize_observation or env.normalize_reward:
+        normalize = (
+            f"    env = VecNormalize(env, norm_obs={env.normalize_observation}, "
+            f"norm_reward={env.normalize_reward}, gamma={spec.algorithm.gamma!r})\n"
+        )
+    return (
+        "import math\n\n"
+        "import torch\n"
+        f"from stable_baselines3 import {name}\n"
+        "from stable_baselines3.common.env_util import make_vec_env\n"
+        + ("from stable_baselines3.common.vec_env import VecNormalize\n" if normalize else "")
+        + load
+        + f"\nkwargs = dict(\n{kwargs})\n\n"
+        + 'if __name__ == "__main__":\n'
+        + f"    env = make_vec_env({made}, {', '.join(options)})\n"
+        + normalize
+        + f"    model = {name}(env=env, **kwargs)\n"
+        + f"    model.learn(total_timesteps={env_steps})\n"
+    )
+
+
+def zoo_yaml(spec: TrialSpec, *, env_steps: int) -> str:
+    """A section of a hyperparameter file of RL Baselines3 Zoo."""
+    if spec.env.id is None:
+        raise InputError("the zoo names environments by a registered id, and this one has none")
+    kwargs = _sb3_kwargs(spec)
+    policy = kwargs.pop("policy_kwargs").replace("torch.nn.", "nn.")
+    policy = policy.replace("torch.optim.", "__import__('torch').optim.")
+    algorithm = spec.algorithm
+    kwargs["learning_rate"] = _zoo_schedule(
+        algorithm.optimizer.learning_rate, algorithm.optimizer.schedule
+    )
+    if isinstance(algorithm, PPOSpec):
+        kwargs["clip_range"] = _zoo_schedule(algorithm.clip_range, algorithm.clip_range_schedule)
+    del kwargs["seed"]
+    words = {"True": "true", "False": "false", "None": "null", "math.inf": ".inf"}
+    lines = [
+        f"{spec.env.id}:",
+        f"  n_envs: {spec.parallelism.n_envs}",
+        f"  n_timesteps: {env_steps}",
+        *(f"  {key}: {words.get(value, value)}" for key, value in kwargs.items()),
+        f'  policy_kwargs: "{policy}"',
+    ]
+    if spec.env.normalize_observation or spec.env.normalize_reward:
+        lines.append(
+            f'  normalize: "dict(norm_obs={spec.env.normalize_observation}, '
+            f'norm_reward={spec.env.normalize_reward})"'
+        )
+    return "\n".join(lines) + "\n"
+
+
+def cleanrl_command(spec: TrialSpec, *, env_steps: int) -> str:
+    """A command line for CleanRL's single-file PPO; for Box actions its `ppo_continuous_action.py`
+    takes the same."""
+    algorithm = spec.algorithm
+    if not isinstance(algorithm, PPOSpec):
+        raise InputError(f"CleanRL has no {algorithm.kind}")
+    if spec.env.id is None:
+        raise InputError("CleanRL names environments by a registered id, and this one has none")
+    optimizer, network = algorithm.optimizer, algorithm.network
+    schedule = optimizer.schedule
+    annealed = isinstance(schedule, LinearSchedule) and schedule.final == 0
+    _refuse(
+        "CleanRL",
+        {
+            f"optimizer {optimizer.kind}": not isinstance(optimizer, AdamSpec),
+            "other settings of adam than beta1 0.9, beta2 0.999, eps 1e-5": isinstance(
+                optimizer, AdamSpec
+            )
+            and (optimizer.beta1, optimizer.beta2, optimizer.eps) != (0.9, 0.999, 1e-5),
+            f"schedule {schedule.kind}": not (annealed or isinstance(schedule, ConstantSchedule)),
+            "schedule of the clip range": not isinstance(
+                algorithm.clip_range_schedule, ConstantSchedule
+            ),
+            "network other than [64, 64] tanh": (tuple(network.hidden), network.activation)
+            != ((64, 64), "tanh"),
+            "clip range of its own for values": algorithm.clip_range_value
+            not in (None, algorithm.clip_range),
+            "arguments for the environment": bool(spec.env.kwargs),
+        },
+    )
+    flags = [
+        f"--env-id {shlex.quote(spec.env.id)}",
+        f"--seed {spec.seed}",
+        f"--total-timesteps {env_steps}",
+        f"--learning-rate {optimizer.learning_rate!r}",
+        "--anneal-lr" if annealed else "--no-anneal-lr",
+        f"--num-envs {spec.parallelism.n_envs}",
+        f"--num-steps {algorithm.n_steps}",
+        f"--num-minibatches {algorithm.n_minibatches}",
+        f"--update-epochs {algorithm.n_epochs}",
+        f"--gamma {algorithm.gamma!r}",
+        f"--gae-lambda {algorithm.gae_lambda!r}",
+        "--norm-adv" if algorithm.normalize_advantage else "--no-norm-adv",
+        f"--clip-coef {algorithm.clip_range!r}",
+        "--clip-vloss" if algorithm.clip_range_value else "--no-clip-vloss",
+        f"--ent-coef {algorithm.entropy_coef!r}",
+        f"--vf-coef {algorithm.value_coef!r}",
+        f"--max-grad-norm {1e9 if algorithm.max_grad_norm is None else algorithm.max_grad_norm!r}",
+    ]
+    if algorithm.target_kl is not None:
+        flags.append(f"--target-kl {algorithm.target_kl!r}")
+    return "python cleanrl/ppo.py " + " ".join(flags) + "\n"
+
+
+PEERS: Mapping[str, PeerExport] = {
+    "sb3": sb3_script,
+    "zoo": zoo_yaml,
+    "cleanrl": cleanrl_command,
+}
+"""Name -> export, as `sweeper export --as` takes it."""
+
+
+def peer_steps(trial: TrialRow) -> int:
+    """The budget to give a peer: what the trial made of its own, else a million steps."""
+    return trial.budget_env_steps or int(trial.env_steps or 1_000_000)
+
+
+def _sb3_kwargs(spec: TrialSpec) -> dict[str, str]:
+    """Keyword -> its value as Python source, in which `math` and `torch` are imported."""
+    algorithm, network = spec.algorithm, spec.algorithm.network
+    if not isinstance(algorithm, PPOSpec | A2CSpec):
+        raise InputError(f"Stable-Baselines3 has no {algorithm.kind}")
+    layers = list(network.hidden)
+    optimizer_class, optimizer_kwargs = _torch_optimizer(algorithm.optimizer)
+    activation = {"tanh": "Tanh", "relu": "ReLU"}[network.activation]
+    rate = algorithm.optimizer
+    kwargs = {
+        "policy": '"MlpPolicy"',
+        "learning_rate": _sb3_schedule(rate.learning_rate, rate.schedule),
+        "n_steps": repr(algorithm.n_steps),
+        "gamma": repr(algorithm.gamma),
+        "gae_lambda": repr(algorithm.gae_lambda),
+        "ent_coef": repr(algorithm.entropy_coef),
+        "vf_coef": repr(algorithm.value_coef / 2),
+        "max_grad_norm": "math.inf"
+        if algorithm.max_grad_norm is None
+        else repr(algorithm.max_grad_norm),
+        "normalize_advantage": repr(algorithm.normalize_advantage),
+    }
+    if isinstance(algorithm, PPOSpec):
+        kwargs |= {
+            "batch_size": repr(spec.minibatch_size),
+            "n_epochs": repr(algorithm.n_epochs),
+            "clip_range": _sb3_schedule(algorithm.clip_range, algorithm.clip_range_schedule),
+            "clip_range_vf": repr(algorithm.clip_range_value),
+            "target_kl": repr(algorithm.target_kl),
+        }
+    else:
+        kwargs["use_rms_prop"] = "False"  # which would bring its own RMSprop for the one below
+    return kwargs | {
+        "policy_kwargs": (
+            f"dict(net_arch=dict(pi={layers}, vf={layers}), activation_fn=torch.nn.{activation}, "
+            f"optimizer_class=torch.optim.{optimizer_class}, "
+            f"optimizer_kwargs=dict({optimizer_kwargs}))"
+        ),
+        "seed": repr(spec.seed),
+    }
+
+
+def _torch_optimizer(spec: OptimizerSpec) -> tuple[str, str]:
+    """Class in torch.optim, and its arguments as Python source."""
+    match spec:
+        case AdamSpec():
+            return "Adam", f"betas=({spec.beta1!r}, {spec.beta2!r}), eps={spec.eps!r}"
+        case AdamWSpec():
+            return "AdamW", (
+                f"betas=({spec.beta1!r}, {spec.beta2!r}), eps={spec.eps!r}, "
+                f"weight_decay={spec.weight_decay!r}"
+            )
+        case RMSpropSpec():
+            return "RMSprop", f"alpha={spec.alpha!r}, eps={spec.eps!r}"
+        case SGDSpec():
+            return "SGD", f"momentum={spec.momentum!r}"
+        case _:
+            raise InputError(f"Stable-Baselines3 has no optimizer {spec.kind}")
+
+
+def _sb3_schedule(value: float, schedule: ScheduleSpec) -> str:
+    """A number, or a lambda of the remaining progress, which falls from 1 to 0."""
+    match schedule:
+        case ConstantSchedule():
+            return repr(value)
+        case LinearSchedule(final=final):
+            factor = "left" if final == 0 else f"({final!r} + {1 - final!r} * left)"
+        case CosineSchedule(final=final):
+            factor = _cosine("(1 - left)", final)
+        case WarmupCosineSchedule(warmup=warmup, final=final):
+            fall = _cosine(f"((1 - left - {warmup!r}) / {1 - warmup!r})", final)
+            factor = f"((1 - left) / {warmup!r} if 1 - left < {warmup!r} else {fall})"
+        case MiddleDropSchedule(at=at, factor=drop):
+            factor = f"(1.0 if 1 - left < {at!r} else {drop!r})"
+        case DoubleLinearSchedule(at=at, middle=middle):
+            first = f"1 + {middle - 1!r} * (1 - left) / {at!r}"
+            factor = f"({first} if 1 - left < {at!r} else {middle!r} * left / {1 - at!r})"
+    return f"lambda left: {value!r} * {factor}"
+
+
+def _cosine(progress: str, final: float) -> str:
+    return f"({final!r} + {1 - final!r} * (1 + math.cos(math.pi * {progress})) / 2)"
+
+
+def _zoo_schedule(value: float, schedule: ScheduleSpec) -> str:
+    if isinstance(schedule, ConstantSchedule):
+        return repr(value)
+    if isinstance(schedule, LinearSchedule) and schedule.final == 0:
+        return f"lin_{value!r}"
+    raise InputError(f"the zoo has constant and linear schedules, not {schedule.kind}")
+
+
+def _refuse(peer: str, unknown: Mapping[str, bool]) -> None:
+    """Raise InputError that names all that the peer cannot express."""
+    found = [name for name, holds in unknown.items() if holds]
+    if found:
+        raise InputError(f"{peer} has no {', no '.join(found)}")
