@@ -30,7 +30,7 @@ from sweeper.report.layouts import (
     recommend,
 )
 from sweeper.report.render import write_html, write_png
-from sweeper.trial.cores import lease_cores, usable_cores
+from sweeper.trial.cores import CoresTaken, try_lease, usable_cores
 from sweeper.trial.host import this_host
 from sweeper.trial.pinning import pinned_to
 
@@ -91,7 +91,9 @@ def measure(
     trained: dict[Layout, list[tuple[float, float]]] = {layout: [] for layout in layouts}
     with ExitStack() as stack:
         advance = stack.enter_context(_progress(turns, seconds))
-        lease = lease_cores(n_cores)
+        lease = try_lease(n_cores)
+        if isinstance(lease, CoresTaken):
+            raise InputError(f"a bench needs all cores to itself: {', '.join(lease.holders)}")
         stack.callback(lease.release)
         for repeat in range(REPEATS):
             for count in processes:

@@ -23,7 +23,7 @@ def check_study(file: Path, *, overrides: list[str], as_json: bool) -> None:
     """Print the resolved space, how many configurations it holds, and the expected duration."""
     cores = len(usable_cores())
     loaded = load_study(file, overrides=overrides, usable_cores=cores)
-    check_environment(loaded.spec.trial.env, loaded.document)
+    check_environment(loaded.spec.trial, loaded.document, loaded.spec.search)
     concurrency = concurrency_on(loaded.spec, cores)
     if as_json:
         print_json(_record(loaded, concurrency))

@@ -249,7 +249,7 @@ def layout_figure(report: LayoutReport, *, theme: Theme = "light") -> go.Figure:
         figure.update_yaxes(template.yaxis, title_text=title, row=1, col=column)
         if column < 3:
             figure.update_yaxes(rangemode="tozero", row=1, col=column)
-    for one in report.bare:
+    for number, one in enumerate(report.bare):
         figure.add_hline(
             one.rate,
             row=1,
@@ -260,6 +260,8 @@ def layout_figure(report: LayoutReport, *, theme: Theme = "light") -> go.Figure:
                 "font": {"size": 11, "color": palette.muted},
                 "xanchor": "left",
                 "x": 0,
+                # Lines that lie close together must not share a place for their words.
+                "yanchor": "bottom" if number else "top",
             },
         )
     return figure

@@ -94,3 +94,33 @@ def test_what_cannot_be_used_is_refused_in_one_line(given, message):
     with pytest.raises(InputError, match=message) as caught:
         describe(EnvSpec.model_validate(given))
     assert "\n" not in str(caught.value)
+
+
+ATARI = {
+    "id": "ale_py:ALE/Pong-v5",
+    "kwargs": {"frameskip": 1},
+    "wrappers": [
+        {"wrapper": "gymnasium.wrappers:AtariPreprocessing"},
+        {"wrapper": "gymnasium.wrappers:FrameStackObservation", "kwargs": {"stack_size": 4}},
+    ],
+}
+
+
+def test_atari_is_preprocessed_and_stacked_by_gymnasiums_own_wrappers():
+    for package in ("ale_py", "cv2"):
+        pytest.importorskip(package)
+    spec = EnvSpec.model_validate(ATARI)
+    actions = np.random.default_rng(0).integers(0, 6, (30, 2))
+    with (
+        make_vec_env(spec, vec_env="serial", n_envs=2, seed=1) as serial,
+        make_vec_env(spec, vec_env="subproc", n_envs=2, envs_per_worker=1, seed=1) as subproc,
+    ):
+        assert serial.single_observation_space.shape == (4, 84, 84)
+        np.testing.assert_array_equal(before := serial.reset().copy(), subproc.reset())
+        for action in actions:
+            one, other = serial.step(action).observation, subproc.step(action).observation
+            assert one.dtype == np.uint8
+            np.testing.assert_array_equal(one, other)
+            np.testing.assert_array_equal(one[:, :3], before[:, 1:])  # the latest frame is last
+            before = one.copy()
+    assert (before[0] != before[1]).any()  # each starts with no-ops of its own
