@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 
 from sweeper.core.clock import BudgetSpec
 from sweeper.core.errors import InputError
-from sweeper.core.records import Measurement, RunStatus
+from sweeper.core.records import Measurement, RunResult, RunStatus
 from sweeper.store import queries
 from sweeper.store.queries import TrialRow
 from sweeper.store.store import Store, StudyChangedError
@@ -464,3 +464,82 @@ def test_trials_of_another_budget_are_neither_told_nor_on_the_front(world: World
     assert [trial.budget_env_steps for trial in trials] == [640] * 4 + [1280] * 2
     assert [trial.origin for trial in trials[4:]] == ["startup"] * 2
     assert world.sql("SELECT DISTINCT budget_env_steps FROM pareto_front") == [(1280,)]
+
+
+class Contending(InlineExecutor):
+    """Says of each run, in turn, whether others took its cores; of the rest, that none did."""
+
+    def __init__(self, *contended: bool) -> None:
+        super().__init__()
+        self.contended = iter(contended)
+
+    def events(self, timeout_seconds: float) -> list[RunEvent]:
+        return [
+            RunEvent(
+                run_id,
+                replace(
+                    event,
+                    contended=(contended := next(self.contended, False)),
+                    foreign_cpu_share=0.25 if contended else 0.0,
+                    steps_per_second=100.0 if contended else 1000.0,
+                ),
+            )
+            if isinstance(event, RunResult)
+            else RunEvent(run_id, event)
+            for run_id, event in super().events(timeout_seconds)
+        ]
+
+
+TIMED: dict[str, Any] = {
+    "trial": {**STUDY["trial"], "budget": {"seconds": 0.05}},
+    "replicate": {"share": 0},
+    "baseline": None,
+    "enqueue": [],
+}
+
+
+def test_a_contended_run_is_made_again_and_its_figures_do_not_count(world: World) -> None:
+    trials = world.launch(executor=Contending(True), stop={"trials": 2}, **TIMED)
+    assert world.sql("SELECT trial_id, kind, attempt, contended FROM runs ORDER BY run_id") == [
+        (1, "first", 1, True),
+        (1, "retry", 2, False),
+        (2, "first", 1, False),
+    ]
+    assert world.sql("SELECT count(DISTINCT seed) FROM runs WHERE trial_id = 1") == [(1,)]
+    assert [trial.steps_per_second for trial in trials] == [1000.0, 1000.0]
+    assert not any(trial.contended for trial in trials)
+    assert world.sql("SELECT detail FROM events WHERE kind = 'retried'") == [
+        ("others took 25.0% of its cores' time",)
+    ]
+
+
+def test_a_run_that_stays_contended_is_kept_and_marked(world: World) -> None:
+    trials = world.launch(executor=Contending(True, True), stop={"trials": 1}, **TIMED)
+    assert world.sql("SELECT count(*) FROM runs") == [(2,)]
+    assert trials[0].status == "COMPLETED"
+    assert trials[0].contended
+    assert trials[0].steps_per_second == 100.0
+    assert world.sql("SELECT count(*) FROM pareto_front") == [(0,)]
+
+
+def test_a_busy_machine_does_not_double_the_study(world: World) -> None:
+    world.launch(executor=Contending(*[True] * 99), stop={"trials": 8}, **TIMED)
+    assert world.sql("SELECT kind, count(*) FROM runs GROUP BY kind ORDER BY kind") == [
+        ("first", 8),
+        ("retry", 3),
+    ]
+
+
+def test_contention_decides_nothing_under_a_budget_of_env_steps(world: World) -> None:
+    world.launch(executor=Contending(True, True), stop={"trials": 2})
+    assert world.sql("SELECT count(*) FROM runs WHERE kind = 'retry'") == [(0,)]
+
+
+def test_each_run_has_a_bottleneck_that_sql_can_group_by(world: World) -> None:
+    coarse = {**STUDY["trial"], "budget": {"env_steps": 64}}
+    world.launch(trial=coarse, stop={"trials": 3})
+    assert world.sql("SELECT bottleneck, count(*) FROM trial_results GROUP BY bottleneck") == [
+        ("too_coarse", 3)
+    ]
+    ((advice,),) = world.sql("SELECT advice FROM runs ORDER BY run_id LIMIT 1")
+    assert advice.startswith("smaller parallelism.n_envs x algorithm.n_steps than")
