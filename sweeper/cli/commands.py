@@ -127,6 +127,50 @@ def doctor(
 
 
 @app.command()
+def init(
+    env_id: Annotated[str, typer.Argument(metavar="ENV_ID", help="A registered Gymnasium id.")],
+    hours: Annotated[
+        float | None, typer.Option(min=0.01, metavar="H", help="For how long to search.")
+    ] = None,
+) -> None:
+    """Print a study of an environment, good enough to launch as it is."""
+    from sweeper.study.starter import look, starter_study
+    from sweeper.trial.cores import usable_cores
+
+    typer.echo(starter_study(look(env_id, cores=len(usable_cores())), hours=hours), nl=False)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of study files: editors complete and check by it."""
+    from sweeper.cli.printing import print_json
+    from sweeper.study.spec import study_schema
+
+    print_json(study_schema())
+
+
+@app.command()
+def confirm(
+    study: Annotated[str, typer.Argument(metavar="STUDY", help="Its name.")],
+    db: Db = DEFAULT_DB,
+    top: Annotated[
+        int | None, typer.Option(min=1, max=100, metavar="K", help="Trials of the front.")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, max=100, metavar="S", help="Test seeds for each.")
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="BUDGET", help="10s or 20000steps, instead of the trials' own."),
+    ] = None,
+) -> int:
+    """Run the front again on seeds that the search never saw, one trial at a time."""
+    from sweeper.cli.confirm import confirm_study
+
+    return confirm_study(study, db=db, top=top, seeds=seeds, budget=budget)
+
+
+@app.command()
 def status(study: StudyName = None, db: Db = DEFAULT_DB, as_json: Json = False) -> None:
     """How far the studies of the database are."""
     from sweeper.cli.status import show_status

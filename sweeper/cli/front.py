@@ -14,6 +14,7 @@ from sweeper.report.render import write_html, write_png
 from sweeper.report.tables import front_table
 from sweeper.store import queries
 from sweeper.store.queries import StudyRow, TrialRow
+from sweeper.study.edges import study_edges
 
 
 def show_pareto(
@@ -43,6 +44,8 @@ def print_front(study: StudyRow, trials: list[TrialRow]) -> None:
         return
     title = f"{study.name}: the front, {len(table.rows)} of {len(trials)} trials"
     print_table(table.head, table.rows, title=title)
+    for edge in study_edges(study, study_front(study, trials)):
+        print(edge)
 
 
 def write_pareto_html(study: StudyRow, trials: list[TrialRow], path: Path) -> None:

@@ -62,7 +62,7 @@ def launch_study(
                 launcher = Launcher(
                     loaded, claim, store, reader, executor, target_trials=target, watch=display.show
                 )
-                with _interrupts(launcher):
+                with interrupts(launcher):
                     launcher.run()
             finally:
                 executor.close()
@@ -96,7 +96,7 @@ def _conclude(name: str, *, db: str, option: str) -> list[TrialRow]:
 
 
 @contextmanager
-def _interrupts(launcher: Launcher) -> Iterator[None]:
+def interrupts(launcher: Launcher) -> Iterator[None]:
     """Ctrl-C or SIGTERM: once is gentle, twice is at once."""
 
     def interrupt(number: int, frame: object) -> None:

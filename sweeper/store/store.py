@@ -405,6 +405,20 @@ class Store:
             )
             _touch(connection, study_id)
 
+    def add_importances(
+        self, study_id: int, importances: Mapping[str, Mapping[str, float]]
+    ) -> None:
+        """How much each parameter matters by now: objective -> path -> share."""
+        now = self._now()
+        rows = [
+            {"study_id": study_id, "at": now, "objective": o, "path": p, "importance": share}
+            for o, shares in importances.items()
+            for p, share in shares.items()
+        ]
+        with self._transaction() as connection:
+            _insert_all(connection, t.importances, rows)
+            _touch(connection, study_id)
+
     def record_host(self, host: HostRecord) -> int:
         """The host_id of exactly this machine and these versions, made if it is new."""
         with self._transaction() as connection:

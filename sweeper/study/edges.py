@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from sweeper.store.queries import StudyRow, TrialRow
+from sweeper.study.document import document_of, validate
 from sweeper.study.parameters import (
     FloatParameter,
     IntParameter,
@@ -14,6 +16,7 @@ from sweeper.study.parameters import (
     ParamValue,
     Pow2Parameter,
 )
+from sweeper.study.spec import StudySpec
 
 MIN_TRIALS = 3
 NEAR = 0.05
@@ -36,6 +39,12 @@ class Edge(NamedTuple):
             f"{self.path}: {self.sitting} of the {self.trials} best trials sit at the "
             f"{self.end} end, {self.value:g}; a wider range may hold better ones"
         )
+
+
+def study_edges(study: StudyRow, best: Sequence[TrialRow]) -> list[Edge]:
+    """What to warn of in a study as it was last launched. `best`: the trials of its front."""
+    document = document_of(study.spec_yaml, f"study {study.name}")
+    return edges(validate(document, StudySpec).search, [trial.params for trial in best])
 
 
 def edges(parameters: Mapping[str, Parameter], best: Sequence[Params]) -> list[Edge]:

@@ -25,6 +25,7 @@ from sweeper.study.agenda import Again, Agenda
 from sweeper.study.claim import LEASE_SECONDS, Claim
 from sweeper.study.confirm import confirmations
 from sweeper.study.executor import Executor, lost_result
+from sweeper.study.importance import importances
 from sweeper.study.known import KnownTrials
 from sweeper.study.outcome import has_budget
 from sweeper.study.pruner import RungPoint, Rungs
@@ -113,6 +114,9 @@ class Launcher:
         agenda = self.make_agenda()
         with self._giving_up():
             self._work(agenda)
+            self._store.add_importances(
+                self._ref.study_id, importances(self._loaded, list(self._known.trials.values()))
+            )
             if self._spec.confirm is not None and not self.stopping:
                 self._confirm(self._spec.confirm, None)
 

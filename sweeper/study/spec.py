@@ -274,6 +274,15 @@ def read_trial(path: str | Path, *, overrides: Sequence[str] = ()) -> tuple[Tria
     return validate(document, TrialSpec, section="trial"), document
 
 
+def study_schema() -> dict[str, Any]:
+    """The JSON Schema of a study file."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **StudySpec.model_json_schema(),
+        "title": "A sweeper study",
+    }
+
+
 def concurrency_on(spec: StudySpec, cores: int) -> int:
     """Trials at once on `cores` cores, as far as the file's own cores a trial tell."""
     fitting = max(1, cores // spec.trial.parallelism.cores)

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 from sweeper.core.errors import SpecError
 from sweeper.study.combinations import INTERACTING
 from sweeper.study.document import document_of
 from sweeper.study.parse import parse
-from sweeper.study.spec import expected_seconds, load_study, load_trial, study_of
+from sweeper.study.spec import expected_seconds, load_study, load_trial, study_of, study_schema
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "studies" / "quickstart.yaml"
@@ -300,3 +301,20 @@ def test_the_documented_order_of_repair_is_the_real_one() -> None:
 def test_the_shipped_studies_load() -> None:
     for path in sorted((ROOT / "studies").glob("*.yaml")):
         load_study(path)
+
+
+def test_the_json_schema_accepts_the_studies_and_names_what_it_refuses() -> None:
+    schema = study_schema()
+    Draft202012Validator.check_schema(schema)
+    validator = Draft202012Validator(schema)
+    for path in (ROOT / "studies").glob("*.yaml"):
+        assert list(validator.iter_errors(parse(path.read_text())[0])) == [], path
+    for change in ({"stopp": 1}, {"concurrency": 0}, {"sampler": {"kind": "tpee"}}):
+        assert list(validator.iter_errors({**DATA, **change})), change
+
+
+def test_the_json_schema_explains_every_key() -> None:
+    schema = study_schema()
+    for name, key in schema["properties"].items():
+        section = schema["$defs"].get(key.get("$ref", "").rpartition("/")[2], {})
+        assert key.get("description") or section.get("description"), name
