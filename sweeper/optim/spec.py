@@ -136,7 +136,7 @@ class KFACSpec(_Optimizer):
     momentum: float = Field(default=0.9, ge=0, lt=1)
     """Decay of the velocity; a step adds 1 - momentum of itself to it."""
     clip_kl: float = Field(default=1e-3, gt=0)
-    """Bound on a step's quadratic form in the Fisher matrix, which is twice its KL."""
+    """Bound on a step's quadratic form in the damped Fisher matrix: about twice its KL."""
     damping: float = Field(default=0.01, gt=0)
     """Added to the Fisher matrix before it is inverted."""
     factored_damping: bool = False
