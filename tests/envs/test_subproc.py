@@ -158,6 +158,14 @@ def test_a_worker_loads_no_torch_runs_one_thread_and_stays_on_its_core(start_met
         env.reset()
 
 
+@pytest.mark.parametrize("start_method", ["forkserver", "spawn"])
+def test_a_worker_has_less_than_60_mb_of_memory_to_itself(start_method):
+    with SubprocVecEnv([toys.Clockwork] * 2, envs_per_worker=1, start_method=start_method) as env:
+        env.reset()
+        private = [psutil.Process(pid).memory_full_info().uss for pid in env.worker_pids]
+    assert max(private) < 60e6
+
+
 def test_workers_have_the_affinity_that_their_owner_has_now():
     usable = os.sched_getaffinity(0)
     with SubprocVecEnv([toys.Clockwork]):  # a fork server runs, with all cores
