@@ -83,7 +83,14 @@ def main() -> None:
     report(rows, shared)
 
 
-def ours(stack: ExitStack, case: Case, *, workers: int, overlap: bool = False) -> Callable[[], int]:
+def ours(
+    stack: ExitStack,
+    case: Case,
+    *,
+    workers: int,
+    overlap: bool = False,
+    timer: PhaseTimer | None = None,
+) -> Callable[[], int]:
     spec = PPOSpec(n_steps=case.n_steps, n_minibatches=case.n_minibatches, n_epochs=case.n_epochs)
     vec_env = stack.enter_context(
         make_vec_env(
@@ -96,7 +103,7 @@ def ours(stack: ExitStack, case: Case, *, workers: int, overlap: bool = False) -
             cpus=usable_cpus(),  # as a trial pins its workers to the cores that it leased
         )
     )
-    timer = PhaseTimer(MonotonicClock())
+    timer = timer or PhaseTimer(MonotonicClock())
     agent = build_agent(
         spec,
         observation_space=vec_env.single_observation_space,

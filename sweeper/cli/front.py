@@ -39,6 +39,12 @@ def show_pareto(
 def print_front(study: StudyRow, trials: list[TrialRow]) -> None:
     """The front as a table, or why there is none."""
     table = front_table(study, trials)
+    contended = sum(bool(trial.contended) for trial in trials)
+    if contended:
+        print(
+            f"{study.name}: {contended} of {len(trials)} trials are left off the front, as others "
+            "took too much of their cores' time; `sweeper doctor` looks for who does"
+        )
     if not table.rows:
         print(f"{study.name}: no trial stands on the front yet")
         return
