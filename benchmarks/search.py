@@ -1,0 +1,261 @@
+"""Which searcher finds the better front, sooner? Whole studies, replayed in simulated time.
+
+A surrogate made from recorded runs (record_search.py) stands for the trials; everything else is
+the product: the launcher, the store, the samplers. Eight simulated workers, a ManualClock, the
+same wall-clock for everybody. What counts is what a study would recommend: at every moment the
+front of its observed means, and of those configurations the hypervolume of their *true* means,
+as a share of the best that the whole space can do. A lucky return is worth nothing here.
+
+    python benchmarks/search.py --png search.png --markdown search.md
+    python benchmarks/search.py --shares             what share of re-runs is best
+    python benchmarks/search.py --quick
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from harness import host, print_host
+from plotly.subplots import make_subplots
+from searchers import Searcher, searchers, shares
+from surrogate import Floats, SimulatedExecutor, Surrogate, load
+
+from sweeper.core.clock import ManualClock
+from sweeper.report.pareto import hypervolume, non_dominated
+from sweeper.report.render import write_png
+from sweeper.store import queries
+from sweeper.store.store import Store
+from sweeper.study.claim import claim_study
+from sweeper.study.document import document_of
+from sweeper.study.spec import study_of
+
+DATA = Path(__file__).parent / "data" / "search.json.gz"
+WORKERS = 8
+ROUNDS = 16
+"""A study lasts as long as so many trials one after another."""
+MOMENTS = 64
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+BOTH = [True, True]
+RIVAL = "TPE"
+COLORS = ("#d62728", "#ff9896", "#1f77b4", "#2ca02c", "#9467bd", "#8c564b", "#7f7f7f", "#17becf")
+
+
+@dataclass(frozen=True)
+class Replay:
+    """One study: the quality of its recommendation at equally spaced moments."""
+
+    env_id: str
+    searcher: str
+    repeat: int
+    quality: tuple[float, ...]
+    """[MOMENTS] true hypervolume / that of the true front."""
+    runs: int
+
+
+def replay(data: Path, env_id: str, searcher: Searcher, repeat: int, rounds: int) -> Replay:
+    """Launch a study on the surrogate, and look at what it would have recommended when."""
+    surrogate = _surrogate(data, env_id)
+    hours = rounds * surrogate.budget_seconds * 1.3 / 3600
+    text = json.dumps(
+        {
+            "study": "replay",
+            "stop": {"hours": hours},
+            "trial": {**surrogate.trial, "seed": repeat},
+            "search": surrogate.search,
+            **searcher.changes,
+            "sampler": {**searcher.changes.get("sampler", {}), "seed": repeat},
+        }
+    )
+    loaded = study_of(document_of(text, "replay"))
+    clock = ManualClock()
+    executor = SimulatedExecutor(surrogate, clock, workers=WORKERS)
+    with tempfile.TemporaryDirectory(dir=_memory()) as folder:
+        url = f"sqlite:///{folder}/replay.db"
+        with (
+            Store.open(url, now=lambda: BEGAN + timedelta(seconds=clock.now())) as store,
+            claim_study(store, loaded, target_trials=None) as claim,
+        ):
+            reader = queries.open_reader(url)
+            searcher.launcher(
+                loaded, claim, store, reader, executor, target_trials=None, clock=clock
+            ).run()
+            trials = queries.trials(reader, claim.study.study_id)
+            runs = queries.study_runs(reader, claim.study.study_id)
+            reader.dispose()
+    shown = [
+        ((run.ended_at - BEGAN).total_seconds(), run.number, run.final_return, run.steps_per_second)
+        for run in runs
+        if run.status == "COMPLETED" and run.ended_at
+    ]
+    truths = {trial.number: surrogate.truth(trial.params) for trial in trials}
+    true = {n: (truth.final_return, truth.steps_per_second) for n, truth in truths.items()}
+    quality = _quality(np.array(shown, dtype=float), true, surrogate, hours * 3600)
+    return Replay(env_id, searcher.name, repeat, quality, len(runs))
+
+
+def _quality(
+    shown: Floats, true: dict[int, tuple[float, float]], surrogate: Surrogate, seconds: float
+) -> tuple[float, ...]:
+    """shown: [runs, (ended, trial, return, speed)], over MOMENTS of the study's time."""
+    reachable = surrogate.true_front()
+    corner = np.array([reachable[:, 0].min(), 0.0])
+    best = hypervolume(reachable, corner, BOTH)
+    values: list[float] = []
+    for moment in np.linspace(0.0, seconds, MOMENTS + 1)[1:]:
+        known = shown[shown[:, 0] <= moment]
+        if not len(known):
+            values.append(0.0)
+            continue
+        numbers = np.unique(known[:, 1])
+        means = np.array([known[known[:, 1] == number, 2:].mean(axis=0) for number in numbers])
+        recommended = numbers[non_dominated(means, BOTH)]
+        values.append(hypervolume([true[int(n)] for n in recommended], corner, BOTH) / best)
+    return tuple(values)
+
+
+_surrogates: dict[tuple[Path, str], Surrogate] = {}
+
+
+def _surrogate(data: Path, env_id: str) -> Surrogate:
+    """Fitted once in each process."""
+    key = data, env_id
+    if key not in _surrogates:
+        _surrogates[key] = Surrogate(load(data), env_id)
+    return _surrogates[key]
+
+
+def _memory() -> str | None:
+    """A folder in memory, where there is one: thousands of small databases."""
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+
+def seconds_share(curves: Floats, level: float) -> float:
+    """Share of the time after which the median of curves [repeats, MOMENTS] is at `level` for
+    good; infinite if never."""
+    reached = np.median(curves, axis=0) >= level
+    if not reached[-1]:
+        return float("inf")
+    below = np.flatnonzero(~reached)
+    first = 0 if not len(below) else int(below[-1]) + 1
+    return (first + 1) / curves.shape[1]
+
+
+def interval(finals: Floats) -> tuple[float, float, float]:
+    """Median, and its 95% bootstrap interval."""
+    random = np.random.default_rng(0)
+    drawn = np.median(random.choice(finals, (4000, len(finals))), axis=1)
+    low, high = np.quantile(drawn, (0.025, 0.975))
+    return float(np.median(finals)), float(low), float(high)
+
+
+def table(replays: list[Replay], rival: str) -> str:
+    """One row a searcher: final quality on each environment, and when it was as good as the
+    rival ends up, as a share of the rival's time."""
+    env_ids = list(dict.fromkeys(r.env_id for r in replays))
+    names = list(dict.fromkeys(r.searcher for r in replays))
+    lines = [
+        "| searcher | " + " | ".join(f"{e}: final | {e}: time" for e in env_ids) + " |",
+        "|---|" + "---|---|" * len(env_ids),
+    ]
+    for name in names:
+        cells: list[str] = []
+        for env_id in env_ids:
+            curves = _curves(replays, env_id, name)
+            level = float(np.median(_curves(replays, env_id, rival)[:, -1]))
+            median, low, high = interval(curves[:, -1])
+            share = seconds_share(curves, level)
+            cells += [
+                f"{median:.3f} [{low:.3f}, {high:.3f}]",
+                "never" if np.isinf(share) else f"{share:.0%}",
+            ]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def chart(replays: list[Replay]) -> go.Figure:
+    """Median quality over time, with the middle half of the repeats."""
+    env_ids = list(dict.fromkeys(r.env_id for r in replays))
+    names = list(dict.fromkeys(r.searcher for r in replays))
+    figure = make_subplots(cols=len(env_ids), subplot_titles=env_ids)
+    moments = np.arange(1, MOMENTS + 1) / MOMENTS * 100.0
+    for column, env_id in enumerate(env_ids, start=1):
+        for name, color in zip(names, COLORS, strict=False):
+            low, middle, high = np.quantile(
+                _curves(replays, env_id, name), (0.25, 0.5, 0.75), axis=0
+            )
+            band = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False}
+            figure.add_scatter(x=moments, y=high, **band, row=1, col=column)
+            figure.add_scatter(
+                x=moments, y=low, fill="tonexty", fillcolor=_faint(color), **band, row=1, col=column
+            )
+            figure.add_scatter(
+                x=moments,
+                y=middle,
+                name=name,
+                line={"color": color, "width": 2},
+                showlegend=column == 1,
+                row=1,
+                col=column,
+            )
+        figure.update_xaxes(title="share of the study's time (%)", row=1, col=column)
+    figure.update_yaxes(title="true hypervolume of the recommendation", row=1, col=1)
+    figure.update_layout(template="plotly_white", width=1500, height=520)
+    return figure
+
+
+def _faint(color: str) -> str:
+    red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0.10)"
+
+
+def _curves(replays: list[Replay], env_id: str, name: str) -> Floats:
+    """[repeats, MOMENTS]"""
+    return np.array([r.quality for r in replays if (r.env_id, r.searcher) == (env_id, name)])
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("--data", type=Path, default=DATA, metavar="FILE")
+    options.add_argument("--repeats", type=int, default=10)
+    options.add_argument("--jobs", type=int, default=2, help="studies replayed at once")
+    options.add_argument("--shares", action="store_true", help="ours alone, with other shares")
+    options.add_argument("--quick", action="store_true", help="2 short repeats: does it run?")
+    options.add_argument("--json", type=Path, metavar="FILE")
+    options.add_argument("--png", type=Path, metavar="FILE")
+    options.add_argument("--markdown", type=Path, metavar="FILE")
+    arguments = options.parse_args()
+    print_host()
+    repeats, rounds = (2, 4) if arguments.quick else (arguments.repeats, ROUNDS)
+    competing = shares() if arguments.shares else searchers()
+    work = [
+        (arguments.data, env_id, searcher, repeat, rounds)
+        for env_id in load(arguments.data)["environments"]
+        for searcher in competing
+        for repeat in range(repeats)
+    ]
+    with ProcessPoolExecutor(arguments.jobs) as pool:
+        replays = list(pool.map(replay, *zip(*work, strict=True)))
+    text = table(replays, competing[0].name if arguments.shares else RIVAL)
+    print(text)
+    if arguments.markdown:
+        arguments.markdown.write_text(text + "\n")
+    if arguments.json:
+        rows: list[Any] = [asdict(each) for each in replays]
+        arguments.json.write_text(json.dumps({"host": host(), "replays": rows}) + "\n")
+    if arguments.png:
+        write_png(chart(replays), arguments.png)
+
+
+if __name__ == "__main__":
+    main()
