@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from sweeper.core.errors import DatabaseError, InputError
 from sweeper.store.queries import open_reader
 from sweeper.web import plotly_js
 from sweeper.web.api import api_routes
+from sweeper.web.figure_api import figure_routes
 from sweeper.web.guard import Guard
 from sweeper.web.pages import page_routes, render
 from sweeper.web.records import NotFoundError
@@ -35,9 +37,12 @@ def create_app(db_url: str, *, token: str | None = None, host: str = "127.0.0.1"
     Raises DatabaseError for a database that cannot be read.
     """
     results = Results(open_reader(db_url))
+    threading.Thread(target=results.warm, daemon=True).start()
     app = FastAPI(
         title="sweeper", version=__version__, openapi_url="/api", docs_url=None, redoc_url=None
     )
+    # The longer addresses come first: a study's name may contain a slash.
+    app.include_router(figure_routes(results))
     app.include_router(api_routes(results))
     app.add_api_route("/static/plotly.min.js", _plotly, include_in_schema=False)
     app.mount("/static", StaticFiles(directory=STATIC))

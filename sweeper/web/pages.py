@@ -11,7 +11,8 @@ from starlette.responses import HTMLResponse
 
 from sweeper import __version__
 from sweeper.core.errors import InputError
-from sweeper.report.figures import DIVERGED, FAILED, INFEASIBLE, kind_of
+from sweeper.report.curves import CURVES
+from sweeper.report.figures import CONTENDED, DIVERGED, FAILED, INFEASIBLE, kind_of
 from sweeper.report.metrics import (
     METRICS,
     format_bytes,
@@ -21,22 +22,22 @@ from sweeper.report.metrics import (
     format_seconds,
     short_names,
 )
-from sweeper.report.pareto import study_front
 from sweeper.store import queries
 from sweeper.store.queries import TrialRow
+from sweeper.store.questions import all_questions
 from sweeper.store.schema import metadata
 from sweeper.store.views import VIEW_COLUMNS
 from sweeper.web import plotly_js
-from sweeper.web.api import (
+from sweeper.web.addresses import Name, Number, Sql, State, Trials
+from sweeper.web.answers import (
     MAX_ROWS,
-    Name,
-    Number,
-    Sql,
-    State,
+    compare_record,
     query_record,
+    studies_record,
     study_record,
     trial_record,
 )
+from sweeper.web.describe import operations
 from sweeper.web.results import Results
 from sweeper.web.state import StudyState
 from sweeper.web.trial_table import cell_text
@@ -59,8 +60,13 @@ def state_query(state: StudyState, **changes: object) -> str:
     return f"?{urlencode(said, doseq=True)}" if said else "?"
 
 
-def mark(trial: TrialRow, *, on_front: bool) -> tuple[str, str]:
-    """A trial's state as a shape, the plot's own where it has one, and a word."""
+def mark(trial: TrialRow, *, on_front: bool, alive: bool = True) -> tuple[str, str]:
+    """A trial's state as a shape, the plot's own where it has one, and a word.
+
+    alive: whether the study's launcher is; a dead one runs nothing.
+    """
+    if trial.status == "RUNNING" and not alive:
+        return "□", "left unfinished"
     if on_front:
         return "●", "front"
     kind = kind_of(trial)
@@ -68,7 +74,14 @@ def mark(trial: TrialRow, *, on_front: bool) -> tuple[str, str]:
         return ("×" if kind is DIVERGED else "□"), trial.status.lower()
     if kind is INFEASIBLE:
         return "▽", "infeasible"
+    if kind is CONTENDED:
+        return "◇", "contended"
     return {"RUNNING": "▸", "QUEUED": "·"}.get(trial.status, "•"), trial.status.lower()
+
+
+def percent(share: float | None) -> str:
+    """A share as a percentage."""
+    return "–" if share is None else f"{format_number(100 * share)}%"
 
 
 _templates = jinja2.Environment(
@@ -87,6 +100,7 @@ _templates.globals.update(
     format_seconds=format_seconds,
     mark=mark,
     metrics=METRICS,
+    percent=percent,
     plotly_style_ids=plotly_js.style_ids(),
     plotly_version=plotly_js.VERSION,
     short_names=short_names,
@@ -102,16 +116,17 @@ def page_routes(results: Results) -> APIRouter:
 
     @pages.get("/")
     def studies() -> HTMLResponse:
-        rows = queries.studies(results.engine)
-        fronts = {}
-        for row in rows:
-            _, trials = results.trials(row.study_id)
-            fronts[row.study_id] = study_front(row, trials)
-        return render("studies.html", studies=rows, fronts=fronts)
+        token = results.database_token()
+        return render(
+            "studies.html", studies=studies_record(results), token=token, live="/api/changes"
+        )
 
     @pages.get("/hosts")
     def hosts() -> HTMLResponse:
-        return render("hosts.html", hosts=queries.hosts(results.engine))
+        token = results.database_token()
+        return render(
+            "hosts.html", hosts=queries.hosts(results.engine), token=token, live="/api/changes"
+        )
 
     @pages.get("/query")
     def query(sql: Sql = "") -> HTMLResponse:
@@ -129,13 +144,24 @@ def page_routes(results: Results) -> APIRouter:
             problem=problem,
             max_rows=MAX_ROWS,
             schema=_schema(),
+            questions=all_questions(),
             csv_query=urlencode({"sql": sql}),
         )
+
+    @pages.get("/api/docs")
+    def docs(request: Request) -> HTMLResponse:
+        return render("docs.html", operations=operations(request.app.openapi()))
+
+    @pages.get("/study/{name:path}/compare")
+    def compare(name: Name, trials: Trials) -> HTMLResponse:
+        record = compare_record(results, name, trials)
+        chosen = ",".join(str(trial.number) for trial in record.trials)
+        return render("compare.html", page=record, chosen=chosen, live=_live(record.study))
 
     @pages.get("/study/{name:path}/trial/{number}")
     def trial(name: Name, number: Number) -> HTMLResponse:
         record = trial_record(results, name, number)
-        return render("trial.html", page=record, live=_live(record.study))
+        return render("trial.html", page=record, curves=CURVES, live=_live(record.study))
 
     @pages.get("/study/{name:path}")
     def study(request: Request, name: Name, state: State) -> HTMLResponse:

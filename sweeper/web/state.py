@@ -37,6 +37,10 @@ class StudyState(BaseModel):
     """Words and comparisons that must hold, apart by spaces."""
     box: str = Field(default="", pattern=r"^$|^[-+.eE\d]+(,[-+.eE\d]+){3}$", max_length=200)
     """Brushed rectangle `x0,x1,y0,y1`, in the units of the axes."""
+    columns: str = Field(default="", max_length=2000)
+    """Columns of the table, apart by commas; empty for the usual ones."""
+    selected: str = Field(default="", pattern=r"^$|^\d{1,9}(,\d{1,9})*$", max_length=200)
+    """Numbers of the trials marked to be compared."""
     page: int = Field(default=1, ge=1, le=1_000_000)
     """Page of the table."""
 
@@ -51,6 +55,16 @@ class StudyState(BaseModel):
         for part in value.split(",") if value else ():
             float(part)
         return value
+
+    @property
+    def marked(self) -> frozenset[int]:
+        """The trials marked to be compared."""
+        return frozenset(int(part) for part in self.selected.split(",") if part)
+
+    @property
+    def chosen_columns(self) -> tuple[str, ...]:
+        """Keys of the chosen columns; empty for the usual ones."""
+        return tuple(dict.fromkeys(filter(None, self.columns.split(","))))
 
     def axes(self, study: StudyRow) -> tuple[str, str]:
         """The two metrics, with the study's objectives in place of what is not said."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from sweeper.report.metrics import METRICS, format_metric, format_param, short_names, value_of
@@ -58,11 +58,50 @@ class Column:
     numeric: bool = True
 
 
+FIELDS = {
+    column.key: column
+    for column in (
+        Column("bottleneck", "bottleneck", numeric=False),
+        Column("n_runs", "runs"),
+        Column("n_test_runs", "test runs"),
+        Column("test_final_return", "final return, test seeds"),
+        Column("sampler", "sampler", numeric=False),
+        Column("algorithm", "algorithm", numeric=False),
+        Column("optimizer", "optimizer", numeric=False),
+        Column("schedule", "schedule", numeric=False),
+        Column("learning_rate", "learning rate"),
+        Column("vec_env", "vec_env", numeric=False),
+        *(
+            Column(name, name)
+            for name in (
+                "n_envs",
+                "envs_per_worker",
+                "n_workers",
+                "cores",
+                "torch_threads",
+                "n_steps",
+                "n_minibatches",
+                "n_epochs",
+                "batch_size",
+                "minibatch_size",
+                "gamma",
+                "gae_lambda",
+                "clip_range",
+                "entropy_coef",
+            )
+        ),
+    )
+}
+"""Columns of the database that may be shown, beside metrics and searched parameters."""
+
+
 @dataclass(frozen=True, slots=True)
 class TrialTable:
     """One page of the table."""
 
     columns: tuple[Column, ...]
+    choices: tuple[Column, ...]
+    """Every column that may be chosen."""
     trials: tuple[TrialRow, ...]
     n_matching: int
     page: int
@@ -71,22 +110,46 @@ class TrialTable:
     """Why the filter or sort order was not understood; then nothing is filtered by it."""
 
 
-def columns_of(study: StudyRow, trials: Sequence[TrialRow]) -> tuple[Column, ...]:
-    """Number, status, objectives, every searched parameter, origin, elapsed time."""
+def columns_of(
+    study: StudyRow, trials: Sequence[TrialRow], chosen: Collection[str] = ()
+) -> tuple[Column, ...]:
+    """Number and status, then the chosen columns; without any: the objectives, every searched
+    parameter, the bottleneck where one is known, and the origin."""
+    choices = _choices(study, trials)
+    if not chosen:
+        known = any(trial.bottleneck for trial in trials)
+        chosen = [
+            *study.objectives,
+            *(c.key for c in choices if c.key not in METRICS and c.key not in FIELDS),
+            *(["bottleneck"] if known else []),
+        ]
+    return (
+        Column("number", "trial"),
+        Column("status", "status", numeric=False),
+        *(column for column in choices if column.key in chosen),
+    )
+
+
+def _choices(study: StudyRow, trials: Sequence[TrialRow]) -> tuple[Column, ...]:
+    """Objectives, searched parameters, origin, other metrics, other columns."""
     sample: dict[str, ParamValue] = {}
     for trial in trials:
         for path, value in trial.params.items():
             sample.setdefault(path, value)
     names = short_names(list(sample))
     return (
-        Column("number", "trial"),
-        Column("status", "status", numeric=False),
         *(Column(m, METRICS[m].title, METRICS[m].unit) for m in study.objectives),
         *(
             Column(path, names[path], numeric=isinstance(value, int | float))
             for path, value in sample.items()
         ),
         Column("origin", "origin", numeric=False),
+        *(
+            Column(m.name, m.title, m.unit)
+            for m in METRICS.values()
+            if m.name not in study.objectives
+        ),
+        *(column for column in FIELDS.values() if column.title not in names.values()),
     )
 
 
@@ -98,17 +161,23 @@ def select(
     box: Box | None = None,
     sort: str = "",
     page: int = 1,
+    chosen: Collection[str] = (),
 ) -> TrialTable:
     """The rows that match, sorted by the column `sort` (`-column` descends), one page of them.
 
     By default the best of the first objective comes first. Missing values always come last.
     """
-    columns = columns_of(study, trials)
+    choices = _choices(study, trials)
     matching, problem = matching_trials(study, trials, filter_text=filter_text, box=box, sort=sort)
     n_pages = max(1, -(-len(matching) // PAGE_ROWS))
     page = min(page, n_pages)
+    unknown = [key for key in chosen if key not in {column.key for column in choices}]
+    if unknown:
+        said = "; ".join(_unknown(key, {c.key: c.key for c in choices}) for key in unknown)
+        problem = f"{problem}; {said}" if problem else said
     return TrialTable(
-        columns=columns,
+        columns=columns_of(study, trials, chosen),
+        choices=choices,
         trials=tuple(matching[(page - 1) * PAGE_ROWS : page * PAGE_ROWS]),
         n_matching=len(matching),
         page=page,
@@ -126,7 +195,7 @@ def matching_trials(
     sort: str = "",
 ) -> tuple[list[TrialRow], str | None]:
     """All rows that match, in order, and what was wrong with the filter or sort order."""
-    keys = _keys(columns_of(study, trials))
+    keys = _keys(_choices(study, trials))
     problems = []
     rows = [trial for trial in trials if box is None or box.holds(trial)]
     for term in filter_text.split():
@@ -151,7 +220,7 @@ def cell(trial: TrialRow, key: str) -> ParamValue:
     """The value of a column, by its key."""
     if key in METRICS:
         return value_of(trial, key)
-    if key in ("number", "status", "origin"):
+    if key in ("number", "status", "origin") or key in FIELDS:
         value: ParamValue = getattr(trial, key)
         return value
     return trial.params.get(key)
@@ -163,12 +232,15 @@ def cell_text(trial: TrialRow, key: str) -> str:
     if key in METRICS:
         assert value is None or isinstance(value, int | float)
         return format_metric(key, value)
+    if key == "test_final_return":
+        assert value is None or isinstance(value, int | float)
+        return format_metric(key, value)
     return "–" if value is None and key not in trial.params else format_param(value)
 
 
 def _keys(columns: Sequence[Column]) -> Mapping[str, str]:
     """Everything that a column may be called -> its key."""
-    keys = {metric: metric for metric in METRICS}
+    keys = {name: name for name in (*FIELDS, *METRICS, "number", "status", "origin")}
     for column in columns:
         keys[column.title.replace(" ", "_")] = column.key
     return keys | {column.key: column.key for column in columns}
@@ -182,7 +254,8 @@ def _unknown(name: str, keys: Mapping[str, str]) -> str:
 def _words(trial: TrialRow) -> str:
     feasible = "infeasible" if trial.feasible is False else "feasible"
     values = (format_param(value) for value in trial.params.values())
-    return " ".join((trial.status, trial.origin, feasible, *values, trial.reason or "")).lower()
+    said = (trial.status, trial.origin, feasible, trial.bottleneck or "", trial.reason or "")
+    return " ".join((*said, *values)).lower()
 
 
 def _holds(value: ParamValue, sign: str, wanted: str) -> bool:
@@ -191,8 +264,10 @@ def _holds(value: ParamValue, sign: str, wanted: str) -> bool:
             return _COMPARE[sign](value, float(wanted))
         except ValueError:
             return False
-    text = format_param(value).lower() if value is not None else ""
-    return (text != wanted.lower()) if sign == "!=" else (sign == "=" and text == wanted.lower())
+    # Terms are apart by spaces, so a space in a value is written as an underscore.
+    text = format_param(value).lower().replace(" ", "_") if value is not None else ""
+    same = text == wanted.lower()
+    return not same if sign == "!=" else (sign == "=" and same)
 
 
 def _sorted(rows: list[TrialRow], key: str, *, descending: bool) -> list[TrialRow]:

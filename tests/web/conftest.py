@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -28,7 +29,7 @@ from sweeper.core.records import (
 from sweeper.envs.spec import EnvSpec
 from sweeper.optim.spec import AdamSpec
 from sweeper.rl.spec import PPOSpec
-from sweeper.store.store import Store, StudyRef
+from sweeper.store.store import Store, StudyRef, TrialRef
 from sweeper.trial.spec import ParallelismSpec, TrialSpec
 from sweeper.web.app import create_app
 
@@ -55,6 +56,8 @@ class Recorder:
     url: str
     store: Store
     now: datetime = field(default=datetime(2026, 1, 1, tzinfo=UTC))
+    _added: dict[int, TrialRef] = field(default_factory=dict)
+    """By number, of the last study that had one of it."""
 
     def study(self, name: str = "cartpole", target: int | None = 16) -> StudyRef:
         text = f"study: {name}\n"
@@ -67,6 +70,16 @@ class Recorder:
             constraints={},
             budget=BUDGET,
             target_trials=target,
+        )
+
+    def hold(self, ref: StudyRef, *, pid: int | None = None) -> None:
+        """Be the launcher of the study, with the process `pid` behind it (this one)."""
+        self.store.acquire_lease(
+            ref.study_id,
+            launcher_id="launcher",
+            host=socket.gethostname(),
+            pid=pid or os.getpid(),
+            seconds=1e9,
         )
 
     def start(self, ref: StudyRef, *, n_envs: int = 8, origin: str = "sampler", **params: Any):
@@ -105,10 +118,58 @@ class Recorder:
         feasible: bool | None = True,
         reason: str | None = None,
         learning_seconds: float = 5.0,
+        bottleneck: str | None = None,
         **trial: Any,
     ) -> int:
         """A whole trial of one run; returns its number."""
         added, run_id = self.start(ref, **trial)
+        self._added[added.number] = added
+        self._end(
+            run_id,
+            final_return,
+            speed,
+            status=status,
+            feasible=feasible,
+            reason=reason,
+            learning_seconds=learning_seconds,
+            bottleneck=bottleneck,
+        )
+        return added.number
+
+    def again(
+        self,
+        number: int,
+        final_return: float,
+        speed: float,
+        *,
+        seed: int,
+        seed_kind: str = "tuning",
+        learning_seconds: float = 5.0,
+    ) -> None:
+        """Another whole run of a trial that `trial` made."""
+        run_id = self.store.add_run(
+            self._added[number].trial_id,
+            kind="confirm" if seed_kind == "test" else "replicate",
+            attempt=1,
+            seed=seed,
+            seed_kind=seed_kind,
+            host=HOST,
+            budget=BUDGET,
+        )
+        self._end(run_id, final_return, speed, learning_seconds=learning_seconds)
+
+    def _end(
+        self,
+        run_id: int,
+        final_return: float | None,
+        speed: float | None,
+        *,
+        learning_seconds: float,
+        status: RunStatus = RunStatus.COMPLETED,
+        feasible: bool | None = True,
+        reason: str | None = None,
+        bottleneck: str | None = None,
+    ) -> None:
         self.now += timedelta(seconds=10)
         if final_return is not None:
             self.store.add_measurements(run_id, curve(final_return, speed or 0.0, learning_seconds))
@@ -147,8 +208,8 @@ class Recorder:
             result,
             feasible=feasible,
             evaluations=episodes if status is RunStatus.COMPLETED else (),
+            bottleneck=bottleneck,
         )
-        return added.number
 
 
 def curve(final_return: float, speed: float, learning_seconds: float) -> list[Measurement]:
@@ -180,6 +241,7 @@ def recording(url: str) -> Iterator[Recorder]:
 def fill_study(recorder: Recorder, name: str = "cartpole") -> StudyRef:
     """A study with a trial of every kind, the baseline first."""
     ref = recorder.study(name)
+    recorder.hold(ref)
     recorder.trial(ref, 300.0, 9_000.0, n_envs=1, origin="baseline", learning_seconds=10.0)
     recorder.trial(ref, 500.0, 12_000.0, n_envs=4, learning_seconds=2.0)
     recorder.trial(ref, 350.0, 24_000.0, n_envs=16, learning_seconds=0.5)

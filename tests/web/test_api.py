@@ -38,6 +38,81 @@ def test_curve_and_phase_figures(filled):
     assert filled.get("/api/study/cartpole/trial/2/phases/999").status_code == 404
 
 
+def test_timeline_has_a_bar_a_run(filled):
+    figure = filled.get("/api/study/cartpole/timeline").json()
+    bars = {t["name"]: [n for (n,) in t["customdata"]] for t in figure["data"]}
+    assert bars == {
+        "completed (5)": [1, 2, 3, 4, 5],
+        "running (1)": [8],
+        "ended badly (2)": [6, 7],
+    }
+
+
+def test_anytime_figure_tells_who_leads_after_how_long(filled):
+    figure = filled.get("/api/study/cartpole/anytime").json()
+    leaders = [number for (number,) in figure["data"][1]["customdata"]]
+    assert leaders == [3, 2]  # trial 3 learns at once, trial 2 ends higher
+
+
+def test_parallel_coordinates_mark_the_front_and_what_the_filter_chose(filled):
+    record = filled.get("/api/study/cartpole/parallel", params={"filter": "n_envs>=8"}).json()
+    assert [axis["key"] for axis in record["axes"]] == [
+        "parallelism.n_envs",
+        "final_return",
+        "steps_per_second",
+    ]
+    assert record["axes"][0]["log"] is True
+    lines = {line["number"]: line for line in record["lines"]}
+    assert {n for n, line in lines.items() if line["front"]} == {2, 3}
+    assert {n for n, line in lines.items() if line["chosen"]} == {3, 4, 5}
+    assert lines[1]["positions"][0] == 0.0
+    assert lines[2]["positions"][0] == pytest.approx(0.4)  # 4 of 1 to 32, on a log axis
+
+
+def test_importances_are_drawn_once_there_are_any(client, recorder):
+    recorder.study()
+    figure = client.get("/api/study/cartpole/importances").json()
+    assert "Not known yet" in figure["layout"]["annotations"][0]["text"]
+
+
+def test_curve_of_any_quantity(filled):
+    address = "/api/study/cartpole/trial/2/curve"
+    figure = filled.get(address, params={"y": "learning_rate"}).json()
+    assert figure["layout"]["yaxis"]["title"]["text"] == "learning rate"
+    assert filled.get(address, params={"y": "nonsense"}).status_code == 422
+
+
+def test_whole_study_as_json(filled):
+    document = filled.get("/api/study/cartpole/export.json").json()
+    assert document["study"]["name"] == "cartpole"
+    assert len(document["trials"]) == len(document["runs"]) == 8
+    assert document["trials"][1]["config_json"]["parallelism"]["n_envs"] == 4
+
+
+def test_named_queries_are_offered_and_answered(filled):
+    page = filled.get("/query").text
+    for question in filled.get("/api/questions").json():
+        assert filled.get("/api/query", params={"sql": question["sql"]}).status_code == 200
+        assert question["name"] in page
+
+
+def test_stream_of_all_studies_tells_of_a_new_one(client, recorder):
+    with client.stream("GET", "/api/changes", timeout=30) as stream:
+        tokens = (line for line in stream.iter_lines() if line.startswith("data: "))
+        first = next(tokens)
+        recorder.study("another")
+        assert next(tokens) != first
+
+
+def test_change_is_read_without_reading_all_trials_again(client, recorder):
+    ref = recorder.study()
+    recorder.trial(ref)
+    assert client.get("/api/study/cartpole").json()["front"] == [1]
+    recorder.trial(ref, 450.0, n_envs=2)
+    record = client.get("/api/study/cartpole").json()
+    assert (record["front"], record["table"]["n_matching"]) == ([2], 2)
+
+
 def test_hypervolume_figure(filled):
     figure = filled.get("/api/study/cartpole/hypervolume").json()
     assert figure["layout"]["yaxis"]["title"]["text"] == "hypervolume"

@@ -23,9 +23,35 @@ def test_empty_database_says_what_to_do(client):
 
 def test_studies_page_and_its_twin(filled):
     page = text_of(filled.get("/").text)
-    assert "cartpole CartPole-v1 10 s 8 / 16 1 2 trial 2 : final return 500" in page
-    (study,) = filled.get("/api/studies").json()
+    assert "cartpole live CartPole-v1 10 s 7 / 16 1 2 trial 2 : final return 500" in page
+    assert "1 study, 1 running now." in page
+    (row,) = filled.get("/api/studies").json()
+    study = row["study"]
     assert (study["name"], study["status_counts"]["COMPLETED"]) == ("cartpole", 5)
+    assert (row["state"], row["front"], row["best"]["number"]) == ("live", [2, 3], 2)
+
+
+def test_dead_launcher_is_shown_as_such_and_what_it_left(client, recorder):
+    ref = recorder.study()
+    recorder.start(ref)
+    recorder.hold(ref, pid=2**22 - 1)  # beyond any process of this host
+    assert "its launcher died" in client.get("/").text
+    record = client.get("/api/study/cartpole").json()
+    assert record["state"] == "its launcher died"
+    assert (record["progress"]["running"], record["progress"]["abandoned"]) == (0, 1)
+    page = client.get("/study/cartpole").text
+    assert "Type `sweeper launch`" in page
+    assert "left unfinished" in page
+    recorder.hold(ref)
+    assert client.get("/api/study/cartpole").json()["state"] == "live"
+
+
+def test_finished_and_stopped_studies_are_told_apart(client, recorder):
+    done, stopped = recorder.study("done", target=1), recorder.study("stopped", target=2)
+    recorder.trial(done)
+    recorder.trial(stopped)
+    states = {row["study"]["name"]: row["state"] for row in client.get("/api/studies").json()}
+    assert states == {"done": "finished", "stopped": "stopped"}
 
 
 def test_study_page_and_its_twin(filled):
@@ -47,7 +73,108 @@ def test_headline_is_the_speed_up_at_equal_return(filled):
     # Time constants of 10 s / 4 and 1 s / 4: trial 3 is soonest as good as the baseline.
     assert record["best"]["number"] == 3
     assert record["headline"].startswith("As good as the baseline in 1/")
+    assert record["headline"].endswith("(1 tuning seed, so without an interval)")
+    assert record["evidence"].startswith("Trial 3 reaches a training return of ")
     assert record["speed_up"]["baseline_seconds"] > record["speed_up"]["seconds"]
+
+
+def test_headline_has_its_interval_and_prefers_seeds_the_search_has_not_seen(client, recorder):
+    ref = recorder.study()
+    recorder.trial(ref, 300.0, 9_000.0, origin="baseline", learning_seconds=10.0)
+    lucky = recorder.trial(ref, 350.0, 24_000.0, n_envs=16, learning_seconds=0.2)
+    tested = recorder.trial(ref, 400.0, 12_000.0, n_envs=4, learning_seconds=2.0)
+    for seed, seconds in enumerate((1.0, 2.0, 3.0)):
+        recorder.again(
+            tested, 400.0, 12_000.0, seed=seed, seed_kind="test", learning_seconds=seconds
+        )
+    record = client.get("/api/study/cartpole").json()
+    assert record["best"]["number"] == tested != lucky
+    found = record["speed_up"]
+    assert found["n_runs"] == 3
+    assert found["low"] < found["ratio"] < found["high"]
+    assert record["headline"].endswith(", 3 test seeds)")
+
+
+def test_trial_with_several_seeds_has_intervals_in_the_table_and_a_chance(client, recorder):
+    ref = recorder.study()
+    number = recorder.trial(ref, 400.0, 10_000.0)
+    recorder.again(number, 480.0, 12_000.0, seed=8)
+    recorder.trial(ref, 430.0, 10_900.0, n_envs=2)
+    record = client.get("/api/study/cartpole").json()
+    interval = record["intervals"][f"{number}"]["final_return"]
+    assert (interval["low"], interval["value"], interval["high"]) == (400.0, 440.0, 480.0)
+    assert "400 to 480" in client.get("/study/cartpole").text
+    figure = client.get("/api/study/cartpole/pareto").text
+    assert "P(non-dominated)" in figure
+
+
+def test_diagnosis_of_the_study_counts_bottlenecks_and_leads_to_the_trials(client, recorder):
+    ref = recorder.study()
+    for bottleneck in ("learner", "learner", "per-call overhead"):
+        recorder.trial(ref, bottleneck=bottleneck)
+    record = client.get("/api/study/cartpole").json()
+    assert [(row["bottleneck"], row["n_trials"]) for row in record["limits"]] == [
+        ("learner", 2),
+        ("per-call overhead", 1),
+    ]
+    page = client.get("/study/cartpole").text
+    assert "67%</a> of trials are limited by the learner" in page
+    found = client.get("/api/study/cartpole", params={"filter": "bottleneck=per-call_overhead"})
+    assert [t["number"] for t in found.json()["table"]["trials"]] == [3]
+
+
+def test_columns_can_be_chosen(filled):
+    page = filled.get("/study/cartpole", params={"columns": "updates,final_return,batch_size"}).text
+    heads = re.findall(r'title="([\w.]+)">', page.partition("<thead>")[2].partition("</thead>")[0])
+    assert heads == ["number", "status", "final_return", "updates", "batch_size"]
+    assert 'data-column="updates" checked' in page
+    assert "did you mean" in filled.get("/study/cartpole", params={"columns": "update"}).text
+
+
+def test_events_are_listed_with_their_trials(client, recorder):
+    ref = recorder.study()
+    trial, _ = recorder.start(ref)
+    recorder.store.add_event("lost", study_id=ref.study_id, trial_id=trial.trial_id, detail="gone")
+    page = text_of(client.get("/study/cartpole").text)
+    assert "lost 1 gone" in page
+
+
+def test_compare_page_and_its_twin(filled):
+    page = filled.get("/study/cartpole/compare?trials=2,3").text
+    twin = filled.get("/api/study/cartpole/compare?trials=2,3").json()
+    assert [trial["number"] for trial in twin["trials"]] == [2, 3]
+    assert twin["headline"] in page
+    assert twin["headline"].startswith("Trial 2 has the best final return, 500; trial 3 has")
+    differing = {row["path"]: row["values"] for row in twin["differences"]}
+    assert differing == {"parallelism.n_envs": ["4", "16"]}
+    returns = next(row for row in twin["measured"] if row["metric"] == "final_return")
+    assert (returns["values"], returns["best"]) == (["500", "350"], [True, False])
+    for path in ("curves", "phases"):
+        figure = filled.get(f"/api/study/cartpole/compare/{path}?trials=2&trials=3").json()
+        assert figure["data"]
+
+
+@pytest.mark.parametrize(
+    ("trials", "status", "words"),
+    [
+        ("2", 400, "two to 6 trials can be compared, 1 were given"),
+        ("1,2,3,4,5,6,7", 400, "two to 6"),
+        ("2,99", 404, "no trial 99"),
+        ("2,x", 422, "trials"),
+    ],
+)
+def test_comparison_that_makes_no_sense_is_explained(filled, trials, status, words):
+    for prefix in ("", "/api"):
+        answer = filled.get(f"{prefix}/study/cartpole/compare?trials={trials}")
+        assert answer.status_code == status
+        assert words in answer.text
+
+
+def test_documentation_of_the_api_lists_every_address_and_needs_nothing_else(filled):
+    page = filled.get("/api/docs").text
+    for path in filled.get("/api").json()["paths"]:
+        assert f"GET {path}<" in page
+    assert not re.search(r'(src|href)="https?:', page)
 
 
 def test_headline_without_a_baseline_names_the_front(client, recorder):
@@ -169,6 +296,8 @@ def test_hostile_name_is_escaped_and_found_everywhere(client, recorder, fill):
 
 
 def test_no_page_holds_inline_script_or_style(filled):
-    for path in ("/", "/study/cartpole", "/study/cartpole/trial/2", "/hosts", "/query"):
+    compare = "/study/cartpole/compare?trials=1,2"
+    trial = "/study/cartpole/trial/2"
+    for path in ("/", "/study/cartpole", trial, compare, "/hosts", "/query", "/api/docs"):
         page = filled.get(path).text
         assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)", page)

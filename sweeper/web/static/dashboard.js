@@ -12,7 +12,9 @@ async function draw(element) {
   const address = new URL(element.dataset.figure, location);
   if ("stateful" in element.dataset) address.search = location.search;
   address.searchParams.set("theme", theme());
-  if (element.dataset.x) address.searchParams.set("x", element.dataset.x);
+  for (const axis of ["x", "y"]) {
+    if (element.dataset[axis]) address.searchParams.set(axis, element.dataset[axis]);
+  }
   const turn = (element.turn = (element.turn ?? 0) + 1);
   const answer = await fetch(address);
   if (!answer.ok) throw new Error(`${address.pathname}: ${answer.status}`);
@@ -29,6 +31,14 @@ async function draw(element) {
     toImageButtonOptions: { scale: 3, filename: document.title },
   });
   if (first && stateful) connect(element);
+  else if (first && element.dataset.trial) openOnClick(element);
+  if (element.id === "anytime") showMoment();
+}
+
+function openOnClick(plot) {
+  plot.on("plotly_click", ({ points: [point] }) => {
+    if (point.customdata) location.assign(plot.dataset.trial + point.customdata[0]);
+  });
 }
 
 function brushed() {
@@ -40,9 +50,7 @@ function brushed() {
 
 function connect(plot) {
   const row = (point) => document.querySelector(`tr[data-number="${point.customdata?.[0]}"]`);
-  plot.on("plotly_click", ({ points: [point] }) => {
-    if (point.customdata) location.assign(plot.dataset.trial + point.customdata[0]);
-  });
+  openOnClick(plot);
   plot.on("plotly_hover", ({ points: [point] }) => row(point)?.classList.add("lit"));
   plot.on("plotly_unhover", ({ points: [point] }) => row(point)?.classList.remove("lit"));
   plot.on("plotly_selected", (event) => {
@@ -59,6 +67,8 @@ document.addEventListener("mouseover", ({ target }) => {
   const plot = document.querySelector("[data-stateful].js-plotly-plot");
   if (!plot || plot.contains(target)) return;
   const number = Number(target.closest?.("tr[data-number]")?.dataset.number);
+  for (const lit of document.querySelectorAll(".parallel .lit")) lit.classList.remove("lit");
+  document.querySelector(`.parallel path[data-line="${number}"]`)?.classList.add("lit");
   for (const [curveNumber, trace] of plot.data.entries()) {
     const pointNumber = (trace.customdata ?? []).findIndex(([trial]) => trial === number);
     if (pointNumber >= 0) return Plotly.Fx.hover(plot, [{ curveNumber, pointNumber }]);
@@ -66,8 +76,164 @@ document.addEventListener("mouseover", ({ target }) => {
   Plotly.Fx.unhover(plot);
 });
 
-function drawAll() {
-  return Promise.all([...document.querySelectorAll("[data-figure]")].map(draw));
+// One after the other, from the top: what is read first is there first.
+async function drawAll() {
+  for (const element of document.querySelectorAll("[data-figure], [data-parallel]")) {
+    await (element.dataset.parallel ? drawParallel(element) : draw(element));
+  }
+}
+
+// ---- the slider of the anytime front
+
+const moment = document.getElementById("moment");
+moment?.addEventListener("input", showMoment);
+
+function showMoment() {
+  const plot = document.getElementById("anytime");
+  const line = plot.data?.[0];
+  const words = document.getElementById("then");
+  moment.disabled = !line?.x?.length;
+  if (moment.disabled) return;
+  moment.max = line.x.length - 1;
+  const i = Number(moment.value);
+  const number = line.customdata[i][0];
+  const seconds = `${Number(line.x[i].toPrecision(3))} s`;
+  moment.setAttribute("aria-valuetext", seconds);
+  words.replaceChildren(`${seconds}: `);
+  if (number === null) {
+    words.append("no episode had ended by then");
+  } else {
+    const link = document.createElement("a");
+    link.href = plot.dataset.trial + number;
+    link.textContent = `trial ${number}`;
+    words.append(link, ` leads with a return of ${Number(line.y[i].toPrecision(3))}`);
+  }
+  const color = getComputedStyle(document.body).getPropertyValue("--muted");
+  Plotly.relayout(plot, {
+    shapes: [
+      { type: "line", x0: line.x[i], x1: line.x[i], y0: 0, y1: 1, yref: "paper", line: { width: 1, color } },
+    ],
+  });
+}
+
+// ---- parallel coordinates (plotly.js's own need `eval`, which the page's policy forbids)
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function svg(name, attributes, text) {
+  const element = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  if (text !== undefined) element.textContent = text;
+  return element;
+}
+
+async function drawParallel(element) {
+  const address = new URL(element.dataset.parallel, location);
+  address.search = location.search;
+  const turn = (element.turn = (element.turn ?? 0) + 1);
+  const answer = await fetch(address);
+  if (!answer.ok) throw new Error(`${address.pathname}: ${answer.status}`);
+  const record = await answer.json();
+  if (turn !== element.turn) return;
+  element.record = record;
+  layParallel(element);
+}
+
+function layParallel(element) {
+  const { axes, lines, n_trials } = element.record;
+  if (!lines.length) {
+    element.textContent = "No trial has completed yet.";
+    return;
+  }
+  const [top, bottom, side] = [34, 12, 56];
+  const width = Math.max(element.clientWidth, 2 * side + 84 * (axes.length - 1));
+  const height = element.clientHeight || 300;
+  const x = (i) => side + ((width - 2 * side) * i) / Math.max(1, axes.length - 1);
+  const y = (position) => top + (height - top - bottom) * (1 - position);
+  const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height });
+  for (const line of lines) {
+    let d = "";
+    let broken = true;
+    line.positions.forEach((position, i) => {
+      if (position !== null) d += `${broken ? "M" : "L"}${x(i).toFixed(1)} ${y(position).toFixed(1)}`;
+      broken = position === null;
+    });
+    const kind = line.chosen ? (line.front ? "front" : "chosen") : "rest";
+    const path = svg("path", { d, class: kind, "data-line": line.number });
+    path.append(svg("title", {}, `trial ${line.number}`));
+    picture.append(path);
+  }
+  axes.forEach((axis, i) => {
+    const group = svg("g", { class: "axis", transform: `translate(${x(i)} 0)` });
+    group.append(svg("line", { y1: y(1), y2: y(0) }));
+    for (const [position, label] of axis.ticks) {
+      group.append(svg("text", { x: -5, y: y(position) + 4, "text-anchor": "end" }, label));
+    }
+    // Neighbours' names stand on two levels, so that long ones do not touch.
+    const name = svg("text", { x: 0, y: i % 2 ? 12 : 26, "text-anchor": "middle", class: "name" }, axis.title);
+    name.append(svg("title", {}, `${axis.key}: click to clear its filter`));
+    name.addEventListener("click", () => filterAxis(axis, null));
+    const reach = svg("rect", { x: -12, width: 24, y: y(1) - 6, height: y(0) - y(1) + 12, class: "reach" });
+    const brush = svg("rect", { x: -7, width: 14, class: "brush" });
+    group.append(name, brush, reach);
+    picture.append(group);
+    const at = (event) => {
+      const box = picture.getBoundingClientRect();
+      const down = ((event.clientY - box.top) / box.height) * height;
+      return Math.min(1, Math.max(0, 1 - (down - top) / (height - top - bottom)));
+    };
+    let from = null;
+    reach.addEventListener("pointerdown", (event) => {
+      from = at(event);
+      reach.setPointerCapture(event.pointerId);
+    });
+    reach.addEventListener("pointermove", (event) => {
+      if (from === null) return;
+      const to = at(event);
+      brush.setAttribute("y", y(Math.max(from, to)));
+      brush.setAttribute("height", y(Math.min(from, to)) - y(Math.max(from, to)));
+    });
+    reach.addEventListener("pointerup", (event) => {
+      const to = at(event);
+      const range = [Math.min(from, to), Math.max(from, to)];
+      from = null;
+      if (range[1] - range[0] > 0.01) filterAxis(axis, range);
+    });
+  });
+  element.replaceChildren(picture);
+  const matching = lines.filter((line) => line.chosen).length;
+  element.dataset.drawn = `${matching} of ${lines.length} lines, ${n_trials} trials`;
+}
+
+// A range of an axis becomes terms of the table's filter, in place of earlier ones on that axis.
+function filterAxis(axis, range) {
+  const field = document.querySelector('input[name="filter"]');
+  const kept = field.value.split(/\s+/).filter((term) => term && term.split(/[<>=!]/)[0] !== axis.key);
+  if (range) {
+    if (axis.low === null) {
+      const within = axis.ticks.filter(([position]) => position >= range[0] && position <= range[1]);
+      const without = axis.ticks.filter((tick) => !within.includes(tick));
+      const word = (tick) => tick[1].replaceAll(" ", "_");
+      if (within.length === 1) kept.push(`${axis.key}=${word(within[0])}`);
+      else if (within.length) kept.push(...without.map((tick) => `${axis.key}!=${word(tick)}`));
+    } else {
+      const span = axis.log ? Math.log(axis.high / axis.low) : axis.high - axis.low;
+      const value = (p) => (axis.log ? axis.low * Math.exp(span * p) : axis.low + span * p);
+      if (range[0] > 0) kept.push(`${axis.key}>=${Number(value(range[0]).toPrecision(4))}`);
+      if (range[1] < 1) kept.push(`${axis.key}<=${Number(value(range[1]).toPrecision(4))}`);
+    }
+  }
+  field.value = kept.join(" ");
+  go(changed({ filter: field.value, page: null }));
+}
+
+const parallel = document.querySelector("[data-parallel]");
+if (parallel) {
+  new ResizeObserver(() => parallel.record && layParallel(parallel)).observe(parallel);
+  parallel.addEventListener("click", ({ target }) => {
+    const number = target.dataset?.line;
+    if (number) location.assign(`${location.pathname.replace(/\/$/, "")}/trial/${number}`);
+  });
 }
 
 // Figures are as wide as the screen asked for; a sheet of paper is narrower.
@@ -157,6 +323,45 @@ if (controls) {
     }
   }
 }
+
+// ---- what is selected to be compared, and which columns are shown: both live in the address
+
+document.addEventListener("change", ({ target }) => {
+  if (target.name === "trials") {
+    const selected = new Set((changed({}).searchParams.get("selected") ?? "").split(",").filter(Boolean));
+    selected[target.checked ? "add" : "delete"](target.value);
+    history.replaceState(null, "", changed({ selected: [...selected].join(",") }));
+  } else if (target.dataset?.column) {
+    const boxes = [...document.querySelectorAll("[data-column]")];
+    const keys = boxes.filter((box) => box.checked).map((box) => box.dataset.column);
+    go(changed({ columns: keys.join(",") }));
+  }
+});
+
+document.getElementById("usual-columns")?.addEventListener("click", () => {
+  const address = changed({ columns: null });
+  if (String(address) !== location.href) location.assign(address);
+});
+
+document.getElementById("compare")?.addEventListener("submit", (event) => {
+  // The marks of other pages of the table are in the address alone.
+  const selected = new URLSearchParams(location.search).get("selected") ?? "";
+  event.preventDefault();
+  const count = selected.split(",").filter(Boolean).length;
+  if (count < 2 || count > 6) {
+    const button = event.target.querySelector("button");
+    button.textContent = `select 2 to 6 trials in the table (${count} are)`;
+    setTimeout(() => (button.textContent = "compare selected"), 3000);
+    return;
+  }
+  location.assign(`${event.target.action}?trials=${selected}`);
+});
+
+document.getElementById("quantity")?.addEventListener("change", ({ target }) => {
+  const curve = document.getElementById("curve");
+  curve.dataset.y = target.value;
+  draw(curve).catch(report);
+});
 
 for (const button of document.querySelectorAll("[data-axis]")) {
   button.addEventListener("click", () => {
