@@ -28,15 +28,9 @@ class Watchdog:
         if own_group and os.getpgrp() != os.getpid():
             os.setpgid(0, 0)
         # Isolated and without `site`: a third of the start-up time, and nobody's `.pth` files.
-        self._process = subprocess.Popen(  # noqa: S603 - our own program
-            [
-                *(sys.executable, "-I", "-S", str(_PROGRAM), str(os.getpid())),
-                "group" if own_group else "tree",
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            start_new_session=True,  # not among those whom it ends, nor by the user's Ctrl-C
-        )
+        program = (sys.executable, "-I", "-S", str(_PROGRAM), str(os.getpid()))
+        self._command = (*program, "group" if own_group else "tree")
+        self._process = self._start()
         self.note: Path | None = None
         """Where it leaves the reason, just before it strikes, for those who find the trial
         dead. Set before `arm`."""
@@ -57,7 +51,22 @@ class Watchdog:
         assert self._process.stdin is not None
         self._process.stdin.close()
 
+    def _start(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(  # noqa: S603 - our own program
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            bufsize=0,
+            start_new_session=True,  # not among those whom it ends, nor by the user's Ctrl-C
+        )
+
     def _tell(self, command: str) -> None:
-        # Unbuffered and shorter than PIPE_BUF: it arrives whole or not at all.
+        line = command.encode() + b"\n"  # shorter than PIPE_BUF: it arrives whole
         assert self._process.stdin is not None
-        os.write(self._process.stdin.fileno(), command.encode() + b"\n")
+        try:
+            self._process.stdin.write(line)
+        except BrokenPipeError:  # somebody has killed it
+            self._process.wait()
+            self._process = self._start()
+            assert self._process.stdin is not None
+            self._process.stdin.write(line)

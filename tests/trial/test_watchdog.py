@@ -109,6 +109,41 @@ print("alive")
     assert done.stdout == "alive\n"
 
 
+def test_a_watchdog_that_was_killed_is_replaced(tmp_path: Path) -> None:
+    before = """
+watchdog._process.kill()
+watchdog._process.wait()
+watchdog.arm(0.1, 'too long')
+"""
+    hung = Hung(tmp_path, before, own_group=True, escapes=False)
+    out, _ = hung.end()
+    assert out == "code 137\n"
+    assert hung.note.read_text() == "too long"
+
+
+def test_a_hung_trial_of_the_command_line_is_ended_and_its_shell_lives(tmp_path: Path) -> None:
+    study = tmp_path / "trial.yaml"
+    study.write_text("""
+trial:
+  env: {make: "worlds:Hanging"}
+  algorithm: {kind: ppo, n_steps: 8, n_minibatches: 2}
+  parallelism: {vec_env: serial, n_envs: 2}
+  budget: {seconds: 1}
+  limits: {grace_seconds: 1}
+""")
+    command = str(Path(sys.executable).parent / "sweeper")
+    done = subprocess.run(
+        ["sh", "-c", '"$@"; echo "code $?"', "sh", command, "run", str(study)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert done.stdout.endswith("code 137\n")
+    assert '"event": "result"' not in done.stdout
+    assert "sweeper: TIMEOUT: training did not end within limits.grace_seconds" in done.stderr
+
+
 def test_it_imports_nothing_that_takes_long() -> None:
     program = (
         "import sys; before = {*sys.modules}; "
