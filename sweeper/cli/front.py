@@ -68,4 +68,7 @@ def trial_record(trial: TrialRow, study: StudyRow) -> dict[str, Any]:
         **{metric: getattr(trial, metric) for metric in study.objectives},
         "params": dict(trial.params),
         "n_runs": trial.n_runs,
+        "n_test_runs": trial.n_test_runs,
+        "test_final_return": trial.test_final_return,
+        "test_steps_per_second": trial.test_steps_per_second,
     }

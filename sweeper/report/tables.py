@@ -18,21 +18,34 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
+TESTED = ("final_return", "steps_per_second")
+"""Metrics of which a trial's row tells the mean over its test seeds."""
+
+
 def front_table(study: StudyRow, trials: Sequence[TrialRow]) -> Table:
-    """One row a trial of the front: number, objectives, searched parameters."""
+    """One row a trial of the front: number, objectives, what confirmation found of them on test
+    seeds (if anything was confirmed), searched parameters.
+    """
     best = study_front(study, trials)
+    tested = [
+        metric
+        for metric in study.objectives
+        if metric in TESTED and any(trial.n_test_runs for trial in best)
+    ]
     paths = list(dict.fromkeys(path for trial in best for path in trial.params))
     names = short_names(paths)
     return Table(
         head=(
             "trial",
             *(METRICS[metric].label for metric in study.objectives),
+            *(f"{METRICS[metric].title}, test seeds" for metric in tested),
             *(names[path] for path in paths),
         ),
         rows=tuple(
             (
                 f"{trial.number}",
                 *(format_metric(metric, value_of(trial, metric)) for metric in study.objectives),
+                *(_tested(trial, metric) for metric in tested),
                 *(
                     format_param(trial.params[path]) if path in trial.params else ""
                     for path in paths
@@ -41,3 +54,9 @@ def front_table(study: StudyRow, trials: Sequence[TrialRow]) -> Table:
             for trial in best
         ),
     )
+
+
+def _tested(trial: TrialRow, metric: str) -> str:
+    value = trial.test_final_return if metric == "final_return" else trial.test_steps_per_second
+    text = format_metric(metric, value)
+    return f"{text} (n = {trial.n_test_runs})" if trial.n_test_runs else text
