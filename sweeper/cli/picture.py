@@ -8,7 +8,7 @@ from rich.text import Text
 
 from sweeper.cli.progress import best_trials, ended_trials, share_done, summary, time_left
 from sweeper.cli.table import GAP, table_lines
-from sweeper.core.records import Measurement, RunStatus
+from sweeper.core.records import RunStatus
 from sweeper.report.metrics import METRICS, format_metric, format_param, short_names, value_of
 from sweeper.store.queries import ParamValue, TrialRow
 from sweeper.study.launch import LaunchState
@@ -61,20 +61,20 @@ def _bar(state: LaunchState) -> Text:
 
 def _running(run: LiveRun, params: Mapping[str, ParamValue]) -> tuple[str, ...]:
     latest = run.latest
-    again = "" if run.kind == "first" else f" {run.kind}"
+    about = _configuration(params) if run.waiting_for is None else run.waiting_for
     return (
         f"{run.number}",
-        "waiting for cores" if run.waiting_for else _stage(latest),
+        _stage(run),
         "-" if latest is None else format_metric("training_return", latest.training_return),
         "-" if latest is None else format_metric("steps_per_second", latest.steps_per_second),
-        _configuration(params) + again,
+        about if run.kind == "first" else f"{run.kind}: {about}",
     )
 
 
-def _stage(latest: Measurement | None) -> str:
-    if latest is None:
-        return "starting"
-    return "evaluating" if latest.progress >= 1.0 else f"{latest.progress:.0%}"
+def _stage(run: LiveRun) -> str:
+    if run.latest is not None:
+        return "evaluating" if run.latest.progress >= 1.0 else f"{run.latest.progress:.0%}"
+    return "starting" if run.waiting_for is None else "waiting"
 
 
 def _best(best: tuple[TrialRow, ...], spec: StudySpec) -> list[Text]:

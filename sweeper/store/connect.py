@@ -46,8 +46,8 @@ _REMEDIES = {
 def open_writer(url: str) -> Engine:
     """An engine whose transactions may write. On SQLite, the file need not exist yet.
 
-    Raises DatabaseError for a URL that is none, a folder that does not exist, or a network
-    file system, where WAL corrupts.
+    Raises DatabaseError for a URL that is none, a folder that does not exist, a file that is
+    another's, which is left as it is, or a network file system, where WAL corrupts.
     """
     parsed = parse_url(url)
     if parsed.drivername != "sqlite":
@@ -58,6 +58,8 @@ def open_writer(url: str) -> Engine:
             f"{url}: SQLite is not safe on a network file system ({kind}); "
             "name a file on a local disk, or PostgreSQL, with --db"
         )
+    if path.exists():
+        _require_ours(url)  # before WAL mode is set, which stays with the file
     engine = _engine(parsed, connect_args={"timeout": BUSY_SECONDS})
     event.listen(engine, "connect", _prepare_sqlite_writer)
     event.listen(engine, "begin", _begin_immediate)
@@ -208,6 +210,15 @@ def _engine(url: URL, **options: Any) -> Engine:
 
     event.listen(engine, "handle_error", explain)
     return engine
+
+
+def _require_ours(url: str) -> None:
+    engine = open_read_only(url)
+    try:
+        with engine.connect() as connection:
+            schema_revision(connection)
+    finally:
+        engine.dispose()
 
 
 def _sqlite_path(url: URL) -> Path:
