@@ -32,6 +32,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=rank)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_leases(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Cores are leased in a folder of these tests: nobody else's trials are waited for."""
+    os.environ["SWEEPER_LEASES"] = str(tmp_path_factory.mktemp("leases"))
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[Any]:
     """A PostgreSQL of this test session, on a socket of its own; gone afterwards."""
