@@ -199,31 +199,59 @@ def pareto(
 @app.command()
 def query(
     sql: Annotated[
-        str | None, typer.Argument(metavar="SQL", help="One SELECT; `-` reads it from stdin.")
+        str | None,
+        typer.Argument(
+            metavar="SQL", help="One SELECT, or the name of a query; `-` reads it from stdin."
+        ),
     ] = None,
     file: Annotated[
         Path | None, typer.Option("--file", "-f", metavar="FILE", help="Read the SELECT from it.")
     ] = None,
     db: Db = DEFAULT_DB,
+    named: Annotated[bool, typer.Option("--list", help="List the named queries.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    parquet: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write Parquet (needs sweeper[parquet]).")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Ask the results database, read-only."""
-    from sweeper.cli.query import read_sql, run_query
+    from sweeper.cli.query import list_questions, read_sql, run_query
 
-    run_query(read_sql(sql, file), db=db, as_csv=as_csv, as_json=as_json)
+    if named:
+        list_questions(as_json=as_json)
+    else:
+        run_query(read_sql(sql, file), db=db, as_csv=as_csv, as_json=as_json, parquet=parquet)
 
 
 @app.command()
 def export(
     study: Annotated[str, typer.Argument(metavar="STUDY", help="Its name.")],
-    trial: Annotated[int, typer.Option("--trial", min=1, metavar="N", help="Number of the trial.")],
+    trial: Annotated[
+        int | None,
+        typer.Option("--trial", min=1, metavar="N", help="Number of one trial to export."),
+    ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            metavar="FORMAT",
+            help="A trial: yaml, sb3, zoo, cleanrl. A study: json, csv, parquet, optuna.",
+        ),
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Where a study goes; for optuna, a storage URL."),
+    ] = None,
     db: Db = DEFAULT_DB,
 ) -> None:
-    """Print a trial as YAML, which `sweeper run` takes."""
-    from sweeper.cli.export import export_trial
+    """A trial as YAML, which `sweeper run` takes, or for others; or a whole study."""
+    from sweeper.cli.export import export_study, export_trial
 
-    export_trial(study, number=trial, db=db)
+    if trial is None:
+        export_study(study, db=db, form=form or "json", out=out)
+    else:
+        export_trial(study, number=trial, db=db, form=form or "yaml")
 
 
 @app.command()
@@ -262,6 +290,17 @@ def db_check(db: Db = DEFAULT_DB, as_json: Json = False) -> int:
     from sweeper.cli.database import check_database
 
     return check_database(db, as_json=as_json)
+
+
+@db_app.command("grant-reader")
+def db_grant_reader(
+    role: Annotated[str, typer.Argument(metavar="ROLE", help="Its name.")],
+    db: Db = DEFAULT_DB,
+) -> None:
+    """Make a PostgreSQL role that may only read; prints the URL to read with, once."""
+    from sweeper.store.grants import grant_reader
+
+    print(grant_reader(db, role))
 
 
 @bench_app.command("envs")

@@ -307,7 +307,10 @@ def serve() -> Callable[..., AbstractContextManager[Served]]:
 @pytest.fixture
 def client(recorder) -> Iterator[httpx.Client]:
     """Asks the dashboard over the test's own database."""
-    with served(recorder.url) as running, httpx.Client(base_url=running.address) as client:
+    with (
+        served(recorder.url) as running,
+        httpx.Client(base_url=running.address, timeout=60) as client,
+    ):
         yield client
 
 
@@ -323,5 +326,8 @@ def filled_url(tmp_path_factory) -> str:
 @pytest.fixture(scope="session")
 def filled(filled_url) -> Iterator[httpx.Client]:
     """Asks the dashboard over it."""
-    with served(filled_url) as running, httpx.Client(base_url=running.address) as client:
+    with (
+        served(filled_url) as running,
+        httpx.Client(base_url=running.address, timeout=60) as client,
+    ):
         yield client

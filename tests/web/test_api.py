@@ -246,7 +246,7 @@ def test_same_pages_on_postgresql(postgres_url, fill, serve, recorder):
         fill(recorder)
         with (
             serve(postgres_url) as running,
-            httpx.Client(base_url=running.address) as client,
+            httpx.Client(base_url=running.address, timeout=60) as client,
         ):
             for path in ("/", "/study/cartpole", "/study/cartpole/trial/2", "/hosts", "/query"):
                 assert client.get(path).status_code == 200
