@@ -66,22 +66,29 @@ class Semaphore:
         """Add one and wake a sleeper if there is one."""
         _post(self._address)
 
-    def wait(self) -> None:
-        """Sleep until there is one to take."""
-        while _wait(self._address):  # interrupted by a signal
-            pass
+    def wait(self, *, spin_seconds: float = 0.0) -> None:
+        """Take one, trying again and again for `spin_seconds`, then sleeping until there is one."""
+        if not self._spin(spin_seconds):
+            while _wait(self._address):  # interrupted by a signal
+                pass
 
     def wait_for(self, seconds: float, *, spin_seconds: float = 0.0) -> bool:
         """Take one, trying again and again for `spin_seconds`, then sleeping at most
         `seconds`; False if there was none, or at a signal."""
-        if not _trywait(self._address):
+        if self._spin(spin_seconds):
             return True
-        if spin_seconds:
-            enough = time.perf_counter() + spin_seconds
-            while time.perf_counter() < enough:
-                if not _trywait(self._address):
-                    return True
         until = time.clock_gettime(_CLOCK) + seconds
         whole = int(until)
         moment = _Timespec(whole, int((until - whole) * 1e9))
         return not _clockwait(self._address, _CLOCK, moment)
+
+    def _spin(self, seconds: float) -> bool:
+        """Whether there was one to take, at once or within `seconds`."""
+        if not _trywait(self._address):
+            return True
+        if seconds:
+            enough = time.perf_counter() + seconds
+            while time.perf_counter() < enough:
+                if not _trywait(self._address):
+                    return True
+        return False

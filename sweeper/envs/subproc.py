@@ -41,9 +41,11 @@ from sweeper.envs.worker import WorkerSpaces, WorkerTask
 WATCH_SECONDS = 0.1
 """While waiting longer than this, look whether the worker has died or complained."""
 
-SPIN_SECONDS = 1e-4
-"""How long to spin for the other workers once one has finished. Being put to sleep and woken
-costs tens of microseconds on a virtual machine, about what their ends lie apart."""
+SPIN_SECONDS = 2e-4
+"""How long to spin, where the core under the spinner is free: the learner for the other
+workers once one has finished, workers for the next command. Being put to sleep and woken costs
+tens of microseconds on a virtual machine, about what the ends lie apart and what a policy
+takes to act."""
 
 CLOSE_SECONDS = 5.0
 TERMINATE_SECONDS = 1.0
@@ -112,6 +114,7 @@ class SubprocVecEnv:
                     groups=self.groups,
                     action=action,
                     cpus=frozenset([cpus[number % len(cpus)]]) if cpus else frozenset(usable),
+                    spin_seconds=SPIN_SECONDS if cpus and self._may_spin(number) else 0.0,
                     directory=os.getcwd(),
                     import_path=tuple(sys.path),
                 )
@@ -240,20 +243,30 @@ class SubprocVecEnv:
                 for number, theirs in enumerate(self._rows)
                 if theirs.start < rows.stop and rows.start < theirs.stop
             ]
-            self._calls.append([(control.commands[n], control.wake[n].post) for n in serving])
-            # First for the last to be woken: it mostly starts on the core that the learner is
-            # about to leave, and wakes it there. The core of a worker that has finished is
-            # free to spin on for the others, if each has a core.
+            # The first worker is woken last and waited for first: it starts on the core that
+            # the learner is about to leave, and wakes it there. The core of a worker that has
+            # finished is free to spin on for the others, if each has a core.
+            self._calls.append(
+                [(control.commands[n], control.wake[n].post) for n in reversed(serving)]
+            )
             spin = SPIN_SECONDS if self.n_workers <= self._n_cores else 0.0
             self._waits.append(
                 [
-                    (self._workers[n], control.done[n][group], spin if n != serving[-1] else 0.0)
-                    for n in reversed(serving)
+                    (self._workers[n], control.done[n][group], spin if n != serving[0] else 0.0)
+                    for n in serving
                 ]
             )
         for number, worker in enumerate(self._workers):
             worker.cursor = control.cursors[number : number + 1]
             worker.tell("ready")
+
+    def _may_spin(self, number: int) -> bool:
+        """Whether a pinned worker has its core to itself while it waits. With a core for each
+        worker and none to spare, the learner needs the first one's; with groups stepped apart it
+        acts while they work, and needs whichever is free."""
+        if self.n_workers < self._n_cores:
+            return True
+        return self.n_workers == self._n_cores and number > 0 and len(self.groups) == 1
 
     def _open(self) -> GroupedArrays:
         if self._arrays is None:

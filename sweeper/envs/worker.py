@@ -46,6 +46,8 @@ class WorkerTask:
     action: ActionMode
     cpus: frozenset[int]
     """CPUs to run on."""
+    spin_seconds: float
+    """How long to look for the next command before sleeping; 0 where others need the core."""
     directory: str
     import_path: tuple[str, ...]
 
@@ -109,7 +111,7 @@ def _serve(connection: Connection, memory_fd: int) -> None:
         connection.send(spaces)
         connection.recv()  # every worker has the same spaces, and the memory has its size
         control, blocks = _map(task, memory_fd, spaces, envs)
-        _loop(control, blocks, task.number)
+        _loop(control, blocks, task)
     except SweeperError as error:
         _send_error(connection, error)
     finally:
@@ -166,13 +168,14 @@ def _map(
     return control, blocks
 
 
-def _loop(control: Control, blocks: dict[int, EnvBlock], number: int) -> None:
+def _loop(control: Control, blocks: dict[int, EnvBlock], task: WorkerTask) -> None:
+    number, spin_seconds = task.number, task.spin_seconds
     wait = control.wake[number].wait
     commands = control.commands[number]
     closing = len(commands) - 1
     lanes = [(group, block, control.done[number][group].post) for group, block in blocks.items()]
     while True:
-        wait()
+        wait(spin_seconds=spin_seconds)
         if commands[closing] == CLOSE:
             return
         for group, block, post_done in lanes:
