@@ -3,7 +3,8 @@
     python benchmarks/vec_env.py --env CartPole-v1 --n-envs 8,32
     python benchmarks/vec_env.py --startup
 
-The limit is two processes that each step one environment in a bare loop. Everybody steps
+The limit is two processes that each step one environment in a bare loop; beside it the same
+over as many environments as there are in all, which no cache may hold. Everybody steps
 the same environments (`sweeper.envs.factory`) with the same actions, drawn beforehand, and
 nobody does anything with what comes back. Native implementations (Gymnasium's, EnvPool's)
 are other programs of the same environments. Workers of the one-process-an-env kinds are
@@ -120,14 +121,37 @@ def line_up(
     def ours(cpus: list[int] | None) -> SubprocVecEnv:
         return SubprocVecEnv(fns, envs_per_worker=-(-n_envs // n_workers), cpus=cpus)
 
+    def halves() -> Contestant:
+        env = SubprocVecEnv(fns, envs_per_worker=-(-n_envs // n_workers), cpus=cores, n_groups=2)
+        stack.callback(env.close)
+        env.reset()
+        first, second = env.groups
+
+        def step(action: Any) -> None:
+            env.step_async(action[first], 0)
+            env.step_wait(1)
+            env.step_async(action[second], 1)
+            env.step_wait(0)
+
+        def work() -> int:
+            env.step_async(actions[0][second], 1)
+            calls = count_calls(step, actions, seconds)
+            env.step_wait(1)
+            return calls * n_envs
+
+        return Contestant(f"{SUBPROC}, halves apart", work)
+
     same_step = gymnasium.vector.AutoresetMode.SAME_STEP
     one, limit = bare_loop(factory), stack.enter_context(bare_processes(factory, cores[:2]))
+    many = stack.enter_context(bare_processes(factory, cores[:2], n_envs=-(-n_envs // 2)))
     return [
         Contestant("bare loop", lambda: one(seconds)),
         Contestant(LIMIT, lambda: limit(seconds)),
+        Contestant("the same, over all envs", lambda: many(seconds)),
         contestant(SERIAL, SerialVecEnv(fns)),
         contestant(f"{SUBPROC}, {n_workers} workers", ours(None)),
         contestant(f"{SUBPROC}, on cores of their own", ours(cores)),
+        *([halves()] if n_envs > 1 else []),
         *(contestant(f"sweeper {name}", env) for name, env in natives(spec, n_envs)),
         contestant("sb3 dummy", DummyVecEnv(fns)),
         contestant("sb3 subproc", SB3SubprocVecEnv(fns, start_method="fork")),

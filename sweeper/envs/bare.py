@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from multiprocessing.connection import Connection
+from contextlib import ExitStack, contextmanager
+from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
 import gymnasium
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweeper.envs.factory import EnvFactory
+from sweeper.envs.process import start_python
 
 N_DRAWN = 256
 """Actions are drawn beforehand, so many, and used again and again."""
@@ -37,56 +38,62 @@ def count_calls(step: Callable[[Any], Any], actions: Any, seconds: float) -> int
                 return calls
 
 
-def bare_loop(factory: EnvFactory, seed: int = 0) -> Callable[[float], int]:
-    """A function of seconds that steps and resets one environment for so long, with random
-    actions; returns env steps."""
-    env = factory()
-    env.reset(seed=seed)
-    drawn = draw_actions(env.action_space, 1)[:, 0]
-    actions: Any = drawn.tolist() if drawn.ndim == 1 else drawn
+def bare_loop(factory: EnvFactory, *, n_envs: int = 1, seed: int = 0) -> Callable[[float], int]:
+    """A function of seconds that steps and resets `n_envs` environments in turn for so long,
+    with random actions; returns env steps."""
+    envs = [factory() for _ in range(n_envs)]
+    for index, env in enumerate(envs):
+        env.reset(seed=seed + index)
+    drawn = draw_actions(envs[0].action_space, n_envs)
+    actions: Any = drawn.tolist() if drawn.ndim == 2 else drawn
 
-    def step(action: Any) -> None:
-        _, _, terminated, truncated, _ = env.step(action)
-        if terminated or truncated:
-            env.reset()
+    def step(row: Any) -> None:
+        for env, action in zip(envs, row, strict=True):
+            _, _, terminated, truncated, _ = env.step(action)
+            if terminated or truncated:
+                env.reset()
 
-    return lambda seconds: count_calls(step, actions, seconds)
+    return lambda seconds: count_calls(step, actions, seconds) * n_envs
 
 
 @contextmanager
-def bare_processes(factory: EnvFactory, cpus: Sequence[int]) -> Iterator[Callable[[float], int]]:
-    """A function like that of `bare_loop`, of one process on each of `cpus` side by side."""
-    context = multiprocessing.get_context("spawn")  # whoever measures may have threads
-    ends, processes = [], []
-    for number, cpu in enumerate(cpus):
-        mine, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(theirs, factory, number, cpu), daemon=True)
-        process.start()
-        theirs.close()
-        mine.recv()  # its environment is made
-        ends.append(mine)
-        processes.append(process)
-
-    def steps(seconds: float) -> int:
+def bare_processes(
+    factory: EnvFactory, cpus: Sequence[int], *, n_envs: int = 1
+) -> Iterator[Callable[[float], int]]:
+    """A function like that of `bare_loop`, of a process with `n_envs` environments on each of
+    `cpus`, side by side: nobody waits for anybody."""
+    with ExitStack() as stack:
+        ends: list[Connection] = []
+        for number, cpu in enumerate(cpus):
+            mine, theirs = Pipe()
+            with theirs:
+                process = start_python(__name__, serve.__name__, (theirs.fileno(),))
+            stack.callback(process.wait)
+            stack.callback(mine.close)
+            mine.send((factory, n_envs, number * n_envs, cpu))
+            ends.append(mine)
         for end in ends:
-            end.send(seconds)
-        return sum(end.recv() for end in ends)
+            end.recv()  # its environments are made
 
-    try:
+        def steps(seconds: float) -> int:
+            for end in ends:
+                end.send(seconds)
+            return sum(end.recv() for end in ends)
+
         yield steps
-    finally:
-        for end, process in zip(ends, processes, strict=True):
-            end.close()
-            process.join()
 
 
-def _serve(end: Connection, factory: EnvFactory, seed: int, cpu: int) -> None:
-    os.sched_setaffinity(0, {cpu})
-    steps = bare_loop(factory, seed)
-    end.send(None)
-    while True:
-        try:
-            seconds = end.recv()
-        except EOFError:
-            return
-        end.send(steps(seconds))
+def serve(fd: int) -> None:
+    """One of `bare_processes`, until the other end of its connection closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with Connection(fd) as end:
+        factory, n_envs, seed, cpu = end.recv()
+        os.sched_setaffinity(0, {cpu})
+        steps = bare_loop(factory, n_envs=n_envs, seed=seed)
+        end.send(None)
+        while True:
+            try:
+                seconds = end.recv()
+            except EOFError:
+                return
+            end.send(steps(seconds))

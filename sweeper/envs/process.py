@@ -71,7 +71,7 @@ def start_worker(method: StartMethod, fds: tuple[int, int, int], owner_fd: int) 
         server = _ForkServer.running()
         return WorkerProcess(server.fork(fds), server.reap)
     if method == "spawn":
-        child = _python("sweeper.envs.worker", "run", fds)
+        child = start_python("sweeper.envs.worker", "run", fds)
         return WorkerProcess(child.pid, lambda _: child.wait())
     sys.stdout.flush()  # or the child prints it as well
     pid = os.fork()
@@ -87,7 +87,7 @@ def _wait_for_child(pid: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def _python(module: str, function: str, fds: tuple[int, ...]) -> subprocess.Popen[bytes]:
+def start_python(module: str, function: str, fds: tuple[int, ...]) -> subprocess.Popen[bytes]:
     """A fresh interpreter that calls `module.function(*fds)` with this one's import path."""
     program = (
         f"import sys; sys.path[:] = {sys.path!r}; "
@@ -125,7 +125,7 @@ class _ForkServer:
         self._lock = threading.Lock()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            self._process = _python("sweeper.envs.forkserver", "main", (theirs.fileno(),))
+            self._process = start_python("sweeper.envs.forkserver", "main", (theirs.fileno(),))
         atexit.register(self._stop)
 
     def fork(self, fds: tuple[int, ...]) -> int:
