@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -229,6 +231,9 @@ def main() -> None:
     options.add_argument("--data", type=Path, default=DATA, metavar="FILE")
     options.add_argument("--repeats", type=int, default=10)
     options.add_argument("--jobs", type=int, default=2, help="studies replayed at once")
+    options.add_argument(
+        "--only", action="append", metavar="NAME", help="this searcher; repeatable"
+    )
     options.add_argument("--shares", action="store_true", help="ours alone, with other shares")
     options.add_argument("--quick", action="store_true", help="2 short repeats: does it run?")
     options.add_argument("--json", type=Path, metavar="FILE")
@@ -238,15 +243,19 @@ def main() -> None:
     print_host()
     repeats, rounds = (2, 4) if arguments.quick else (arguments.repeats, ROUNDS)
     competing = shares() if arguments.shares else searchers()
+    competing = [each for each in competing if each.name in (arguments.only or [each.name])]
     work = [
         (arguments.data, env_id, searcher, repeat, rounds)
         for env_id in load(arguments.data)["environments"]
         for searcher in competing
         for repeat in range(repeats)
     ]
-    with ProcessPoolExecutor(arguments.jobs) as pool:
+    # One thread each: the jobs share the cores, and Optuna's GP would start threads of torch.
+    os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
+    with ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn")) as pool:
         replays = list(pool.map(replay, *zip(*work, strict=True)))
-    text = table(replays, competing[0].name if arguments.shares else RIVAL)
+    names = [each.name for each in competing]
+    text = table(replays, RIVAL if RIVAL in names else names[0])
     print(text)
     if arguments.markdown:
         arguments.markdown.write_text(text + "\n")
