@@ -1,5 +1,6 @@
 """The contract that every VecEnv keeps."""
 
+import os
 from functools import partial
 from itertools import islice
 
@@ -31,6 +32,7 @@ KINDS = {
     "gymnasium, same step": partial(native, AutoresetMode.SAME_STEP),
     "gymnasium, masked": partial(native, AutoresetMode.DISABLED),
     "forkserver": partial(SubprocVecEnv, envs_per_worker=2),
+    "pinned": partial(SubprocVecEnv, envs_per_worker=2, cpus=sorted(os.sched_getaffinity(0))),
     "spawn": partial(SubprocVecEnv, envs_per_worker=2, start_method="spawn"),
     "fork": partial(SubprocVecEnv, envs_per_worker=2, start_method="fork"),
 }
@@ -41,7 +43,9 @@ def make(request):
     return KINDS[request.param]
 
 
-@pytest.fixture(params=["serial", "gymnasium, same step", "gymnasium, masked", "forkserver"])
+@pytest.fixture(
+    params=["serial", "gymnasium, same step", "gymnasium, masked", "forkserver", "pinned"]
+)
 def make_quick(request):
     return KINDS[request.param]
 

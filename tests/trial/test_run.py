@@ -75,6 +75,17 @@ def test_measurements_are_bounded_and_the_last_update_is_among_them() -> None:
     assert measurements[-1].progress == 1.0
 
 
+@pytest.mark.parametrize("overlap", [False, True])
+def test_a_trial_trains_on_a_native_vector_env(overlap: bool) -> None:
+    parallelism = {"vec_env": "gymnasium", "n_envs": 4, "overlap": overlap}
+    events, result = run(spec({"id": "CartPole-v1"}, parallelism=parallelism))
+    assert result.status is RunStatus.COMPLETED
+    assert result.env_steps == 1024
+    assert result.episodes > 0
+    started = next(event for event in events if isinstance(event, TrainingStarted))
+    assert started.n_workers == 0
+
+
 @pytest.mark.parametrize("vec_env", ["serial", "subproc"])
 @pytest.mark.parametrize("overlap", [False, True])
 def test_a_seed_and_a_budget_of_steps_give_one_result_to_the_bit(
