@@ -52,6 +52,8 @@ RISING = 0.05
 """Gain in the last fifth of a run, as a share of all that was gained."""
 MANY_SWITCHES = 50.0
 """Involuntary switches a second and core: two processes that take turns have more."""
+SATURATED = 0.8
+"""Share of the core-time that was used, by the trial or by others: processes queue for it."""
 BUSY_WORKERS = 0.4
 MESSAGE_SECONDS = 1e-3
 """A vector step whose wait is longer is not explained by waking workers and hearing from them,
@@ -154,7 +156,8 @@ def _oversubscription(spec: TrialSpec, result: RunResult) -> Iterator[Diagnosis]
             f"parallelism.torch_threads of at most {cpus}: {parallelism.torch_threads} threads "
             "share them",
         )
-    elif parallelism.n_workers > cpus and switches > MANY_SWITCHES:
+    used = (result.cpu_utilization or 0.0) + (result.foreign_cpu_share or 0.0)
+    if parallelism.n_workers > cpus and switches > MANY_SWITCHES and used > SATURATED:
         yield Diagnosis(
             Bottleneck.OVERSUBSCRIPTION,
             f"parallelism.envs_per_worker of {-(-parallelism.n_envs // cpus)}: "

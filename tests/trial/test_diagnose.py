@@ -172,6 +172,19 @@ SLOW_STEPS, QUICK_STEPS = 8 * 1_000, 8 * 100_000
             "envs_per_worker of 4",
         ),
         (
+            spec(cores=2, envs_per_worker=1),  # who sleeps does not queue
+            result(
+                phases=WAITING,
+                leased_cores=(0, 1),
+                involuntary_switches=5000,
+                cpu_utilization=0.2,
+                worker_busy_share=0.1,
+                env_steps=SLOW_STEPS,
+            ),
+            "latency",
+            "more parallelism.n_envs than 8",
+        ),
+        (
             spec(torch_threads=4),
             result(phases=LEARNING),
             "oversubscription",
@@ -272,7 +285,7 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any], floa
         {"burn": 5e-4},
         {},
         {"cores": min(2, len(usable_cores())), "n_envs": 8, "envs_per_worker": 1},
-        3.0,
+        5.5,
     ),
 }
 
