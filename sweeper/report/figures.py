@@ -32,7 +32,7 @@ LABELLED_FRONT = 12
 DRAWN = 1500
 """Of one class, more points than this are thinned: one is drawn of those that would coincide."""
 _CELLS = 80
-_FAINTEST = 0.3
+_FAINTEST = 0.4
 
 
 @dataclass(frozen=True, slots=True)

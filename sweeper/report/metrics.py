@@ -38,8 +38,8 @@ METRICS: dict[str, Metric] = {
         ),
         Metric("return_area", "mean return over time", "", True, relative=False),
         Metric("seconds_to_threshold", "time to threshold", "s", False),
-        Metric("env_steps", "env steps", "steps", True),
-        Metric("updates", "updates", "updates", True),
+        Metric("env_steps", "env steps", "", True),
+        Metric("updates", "updates", "", True),
         Metric("elapsed_seconds", "elapsed time", "s", False),
         Metric("core_seconds", "core time", "core-seconds", False),
         Metric(

@@ -160,6 +160,8 @@ def _number_axis(
 
     distinct = sorted(set(known))
     marks = distinct if len(distinct) <= 6 else _marks(low, high, log=log)
+    if all(value.is_integer() for value in known):  # 8, not 7.94
+        marks = sorted({min(distinct, key=lambda v: abs(position(v) - position(m))) for m in marks})
     text = (lambda v: format_metric(key, v)) if key in METRICS else format_param
     ticks = tuple((position(value), text(_whole(value))) for value in marks)
     axis = Axis(key, title, ticks, low, high, log=log)

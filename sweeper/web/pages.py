@@ -7,6 +7,7 @@ from urllib.parse import quote, urlencode
 
 import jinja2
 from fastapi import APIRouter, Request
+from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from sweeper import __version__
@@ -79,6 +80,15 @@ def mark(trial: TrialRow, *, on_front: bool, alive: bool = True) -> tuple[str, s
     return {"RUNNING": "▸", "QUEUED": "·"}.get(trial.status, "•"), trial.status.lower()
 
 
+def code(words: str) -> Markup:
+    """Escaped words, of which those in backticks are code."""
+    parts = [
+        Markup("<code>{}</code>").format(p) if i % 2 else Markup.escape(p)
+        for i, p in enumerate(words.split("`"))
+    ]
+    return Markup("").join(parts)
+
+
 def percent(share: float | None) -> str:
     """A share as a percentage."""
     return "–" if share is None else f"{format_number(100 * share)}%"
@@ -91,6 +101,7 @@ _templates = jinja2.Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+_templates.filters["code"] = code
 _templates.globals.update(
     cell_text=cell_text,
     format_bytes=format_bytes,

@@ -85,7 +85,7 @@ class StudyOverview:
     best: TrialRow | None
     """The front's best of the first objective."""
     state: str
-    """live | finished | stopped | its launcher died."""
+    """running | finished | stopped | its launcher died."""
     progress: Progress
 
 
@@ -108,7 +108,7 @@ class StudyPage:
     """Numbers of the trials on the front of the study's objectives."""
     progress: Progress
     state: str
-    """live | finished | stopped | its launcher died."""
+    """running | finished | stopped | its launcher died."""
     next_step: str
     """What to do about the state; empty where there is nothing to do."""
     limits: tuple[Limit, ...]
@@ -278,7 +278,7 @@ def limits(trials: Sequence[TrialRow]) -> tuple[Limit, ...]:
 def launch_state(reached: Progress, held_by: LauncherRow | None, *, alive: bool) -> str:
     """Whether anybody works on the study."""
     if alive:
-        return "live"
+        return "running"
     if reached.target and reached.finished >= reached.target and not reached.abandoned:
         return "finished"
     return "its launcher died" if held_by or reached.abandoned else "stopped"

@@ -13,7 +13,15 @@ expect = sync_api.expect
 pytestmark = pytest.mark.browser
 
 POINTS = "#pareto .main-svg .scatterlayer .point"
-PAGES = ("/", "/study/cartpole", "/study/cartpole/trial/2", "/hosts", "/query?sql=SELECT+1")
+PAGES = (
+    "/",
+    "/study/cartpole",
+    "/study/cartpole/trial/2",
+    "/study/cartpole/compare?trials=1,2,3",
+    "/hosts",
+    "/query?sql=SELECT+1",
+    "/api/docs",
+)
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +56,10 @@ class Visitor:
 
     def open(self, path: str) -> sync_api.Page:
         self.page.goto(path)
+        for lines in self.page.locator("[data-parallel]").all():
+            expect(lines.locator("path").first).to_be_attached(timeout=30_000)
         for figure in self.page.locator("[data-figure]").all():
-            expect(figure.locator(".main-svg").first).to_be_visible()
+            expect(figure.locator(".main-svg").first).to_be_visible(timeout=30_000)
         return self.page
 
 
@@ -139,6 +149,97 @@ def test_brush_on_the_plot_filters_the_table_and_can_be_cleared(visit):
     expect(rows).to_have_count(8)
     assert "box=" not in page.url
     assert visitor.complaints == []
+
+
+def test_brush_on_a_parameters_axis_filters_table_and_lines(visit):
+    visitor = visit(viewport={"width": 1280, "height": 1400})
+    page = visitor.open("/study/cartpole")
+    expect(page.locator("#parallel path.front")).to_have_count(2)
+    axis = page.locator("#parallel .axis").first  # n_envs from 1 to 32, on a log axis
+    expect(axis.locator(".name")).to_contain_text("n_envs")
+    box = axis.locator(".reach").bounding_box()
+    middle = box["x"] + box["width"] / 2
+    page.mouse.move(middle, box["y"] + 2)
+    page.mouse.down()
+    page.mouse.move(middle, box["y"] + box["height"] * 0.5, steps=4)
+    page.mouse.up()
+    expect(page.get_by_role("searchbox")).to_have_value(
+        re.compile(r"^parallelism\.n_envs>=5\.\d+$")
+    )
+    expect(page.locator("tr[data-number]")).to_have_count(5)
+    expect(page.locator("#parallel path.rest")).to_have_count(2)
+    assert "filter=parallelism.n_envs" in page.url
+    axis.locator(".name").click()
+    expect(page.locator("tr[data-number]")).to_have_count(8)
+    assert visitor.complaints == []
+
+
+def test_row_under_the_pointer_lights_its_line(visit):
+    page = visit().open("/study/cartpole")
+    page.locator('tr[data-number="4"]').hover()
+    expect(page.locator('#parallel path[data-line="4"]')).to_have_class(re.compile("lit"))
+
+
+def test_slider_tells_who_leads_with_less_time(visit):
+    visitor = visit()
+    page = visitor.open("/study/cartpole")
+    slider = page.get_by_label("if I have")
+    expect(page.locator("#then")).to_contain_text("10 s: trial 2 leads with a return of 500")
+    slider.focus()
+    page.keyboard.press("Home")
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    expect(page.locator("#then")).to_contain_text("0.4 s: trial 3 leads")
+    page.locator("#then a").click()
+    expect(page.locator("h1")).to_have_text("Trial 3")
+    assert visitor.complaints == []
+
+
+def test_selected_trials_are_compared(visit):
+    visitor = visit()
+    page = visitor.open("/study/cartpole")
+    for number in (3, 1):
+        page.get_by_label(f"select trial {number}", exact=True).check()
+    assert "selected=3%2C1" in page.url
+    page.get_by_role("searchbox").fill("n_envs<=16")  # the table is replaced; the marks stay
+    expect(page.locator("tr[data-number]")).to_have_count(6)
+    expect(page.get_by_label("select trial 3", exact=True)).to_be_checked()
+    page.get_by_role("button", name="compare selected").click()
+    expect(page.locator("h1")).to_have_text("Trials 3, 1 compared")
+    expect(page.locator("#curve .legendtext").first).to_have_text("trial 3")
+    assert visitor.complaints == []
+
+
+def test_columns_are_chosen_and_kept_in_the_address(visit):
+    visitor = visit()
+    page = visitor.open("/study/cartpole")
+    page.locator("summary", has_text="columns").click()
+    page.get_by_label("batch_size", exact=True).check()
+    expect(page.locator("th", has_text="batch_size")).to_be_visible()
+    page.reload()
+    expect(page.locator("th", has_text="batch_size")).to_be_visible()
+    page.locator("summary", has_text="columns").click()
+    page.get_by_role("button", name="usual columns").click()
+    expect(page.locator("th", has_text="batch_size")).to_have_count(0)
+    assert visitor.complaints == []
+
+
+def test_curve_shows_another_quantity(visit):
+    page = visit().open("/study/cartpole/trial/2")
+    page.get_by_label("quantity").select_option("learning_rate")
+    expect(page.locator("#curve .ytitle")).to_have_text("learning rate")
+
+
+def test_page_of_all_studies_is_live(browser, recorder, serve):
+    recorder.study("first")
+    with serve(recorder.url) as running:
+        visitor = Visitor(browser, running.address)
+        page = visitor.open("/")
+        expect(page.locator("#live")).to_have_text("live")
+        recorder.study("second")
+        expect(page.get_by_role("link", name="second")).to_be_visible()
+        assert visitor.complaints == []
+        visitor.context.close()
 
 
 def test_axes_filter_and_sort_live_in_the_address(visit):

@@ -23,12 +23,12 @@ def test_empty_database_says_what_to_do(client):
 
 def test_studies_page_and_its_twin(filled):
     page = text_of(filled.get("/").text)
-    assert "cartpole live CartPole-v1 10 s 7 / 16 1 2 trial 2 : final return 500" in page
+    assert "cartpole running CartPole-v1 10 s 7 / 16 1 2 trial 2 : final return 500" in page
     assert "1 study, 1 running now." in page
     (row,) = filled.get("/api/studies").json()
     study = row["study"]
     assert (study["name"], study["status_counts"]["COMPLETED"]) == ("cartpole", 5)
-    assert (row["state"], row["front"], row["best"]["number"]) == ("live", [2, 3], 2)
+    assert (row["state"], row["front"], row["best"]["number"]) == ("running", [2, 3], 2)
 
 
 def test_dead_launcher_is_shown_as_such_and_what_it_left(client, recorder):
@@ -40,10 +40,10 @@ def test_dead_launcher_is_shown_as_such_and_what_it_left(client, recorder):
     assert record["state"] == "its launcher died"
     assert (record["progress"]["running"], record["progress"]["abandoned"]) == (0, 1)
     page = client.get("/study/cartpole").text
-    assert "Type `sweeper launch`" in page
+    assert "Type <code>sweeper launch</code>" in page
     assert "left unfinished" in page
     recorder.hold(ref)
-    assert client.get("/api/study/cartpole").json()["state"] == "live"
+    assert client.get("/api/study/cartpole").json()["state"] == "running"
 
 
 def test_finished_and_stopped_studies_are_told_apart(client, recorder):
