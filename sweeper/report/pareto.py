@@ -7,7 +7,6 @@ objective j. Inside this file every objective is minimized: directions are turne
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -96,37 +95,57 @@ def hypervolume_over_time(
     study: StudyRow, trials: Sequence[TrialRow]
 ) -> tuple[list[float], list[float]]:
     """Seconds since the first trial was asked, and the normalized hypervolume from then on."""
-    objectives = study.objectives
-    done: list[tuple[datetime, TrialRow]] = sorted(
-        (
-            (t.ended_at, t)
-            for t in trials
-            if t.ended_at and is_candidate(t, objectives) and has_study_budget(study, t)
-        ),
-        key=lambda pair: (pair[0], pair[1].number),
-    )
-    if not done:
+    ended = [(t.ended_at, t) for t in _candidates(study, trials) if t.ended_at]
+    ended.sort(key=lambda pair: (pair[0], pair[1].number))
+    if not ended:
         return [], []
+    began = min(trial.asked_at for trial in trials)
+    seconds, shares = [0.0], [0.0]
+    for (ended_at, _), share in zip(ended, _growth(study, [t for _, t in ended]), strict=True):
+        if share != shares[-1]:
+            seconds.append((ended_at - began).total_seconds())
+            shares.append(share)
+    seconds.append((ended[-1][0] - began).total_seconds())
+    shares.append(shares[-1])
+    return seconds, shares
+
+
+def hypervolume_over_trials(
+    study: StudyRow, trials: Sequence[TrialRow]
+) -> tuple[list[int], list[float]]:
+    """Numbers of the trials that may stand on the front, and the normalized hypervolume of
+    those up to each: what the search has made of its trials, however long they took."""
+    done = sorted(_candidates(study, trials), key=lambda trial: trial.number)
+    return [trial.number for trial in done], _growth(study, done)
+
+
+def _candidates(study: StudyRow, trials: Sequence[TrialRow]) -> list[TrialRow]:
+    return [t for t in trials if is_candidate(t, study.objectives) and has_study_budget(study, t)]
+
+
+def _growth(study: StudyRow, done: Sequence[TrialRow]) -> list[float]:
+    """The hypervolume after each trial, as a share of the box between the worst and the best
+    value of each objective among all of them."""
+    if not done:
+        return []
+    objectives = study.objectives
     maximize = [direction == "maximize" for direction in objectives.values()]
-    values = np.array([[value_of(t, metric) for metric in objectives] for _, t in done], float)
+    values = np.array([[value_of(t, metric) for metric in objectives] for t in done], float)
     costs = np.where(maximize, -values, values)
     low, high = costs.min(axis=0), costs.max(axis=0)
     # A hair beyond the worst, so that a first trial that is best in one objective counts.
     unit = (costs - low) / np.where(high > low, high - low, 1.0) / 1.01
     minimize = [False] * len(maximize)
     reference = np.ones(len(maximize))
-    began = min(trial.asked_at for trial in trials)
-    seconds, shares = [0.0], [0.0]
+    shares: list[float] = []
     best = np.empty((0, len(maximize)))
-    for (ended_at, _), point in zip(done, unit, strict=True):
-        if len(best) and (best <= point).all(axis=1).any():
-            continue
-        best = np.vstack([best[~(point <= best).all(axis=1)], point])
-        seconds.append((ended_at - began).total_seconds())
-        shares.append(hypervolume(best, reference, minimize))
-    seconds.append((done[-1][0] - began).total_seconds())
-    shares.append(shares[-1])
-    return seconds, shares
+    for point in unit:
+        if not len(best) or not (best <= point).all(axis=1).any():
+            best = np.vstack([best[~(point <= best).all(axis=1)], point])
+            shares.append(hypervolume(best, reference, minimize))
+        else:
+            shares.append(shares[-1])
+    return shares
 
 
 def _as_costs(values: ArrayLike, maximize: Sequence[bool]) -> Floats:

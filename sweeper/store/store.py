@@ -348,16 +348,22 @@ class Store:
                     .values(feasible=feasible)
                 )
             if violations is not None:
-                connection.execute(
-                    delete(t.trial_constraints).where(t.trial_constraints.c.trial_id == trial_id)
-                )
-                _insert_all(
-                    connection,
-                    t.trial_constraints,
-                    [{"trial_id": trial_id, "name": k, "value": v} for k, v in violations.items()],
-                )
+                _replace_violations(connection, trial_id, violations)
             _touch_of_run(connection, run_id)
         return True
+
+    def judge_trial(
+        self, study_id: int, trial_id: int, *, feasible: bool, violations: Mapping[str, float]
+    ) -> None:
+        """Judge a finished trial anew: the constraints of its study have changed."""
+        with self._transaction() as connection:
+            connection.execute(
+                update(t.trials)
+                .where(t.trials.c.trial_id == trial_id)
+                .values(feasible=feasible, change_count=_next_change(study_id))
+            )
+            _replace_violations(connection, trial_id, violations)
+            _touch(connection, study_id)
 
     def mark_lost(self, study_id: int, reason: str) -> list[int]:
         """Give up every unfinished run of the study, as its launcher is dead.
@@ -462,6 +468,15 @@ def _insert(connection: Connection, table: Table, **values: Any) -> int:
 def _insert_all(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
     if rows:
         connection.execute(insert(table), rows)
+
+
+def _replace_violations(
+    connection: Connection, trial_id: int, violations: Mapping[str, float]
+) -> None:
+    constraints = t.trial_constraints
+    connection.execute(delete(constraints).where(constraints.c.trial_id == trial_id))
+    rows = [{"trial_id": trial_id, "name": k, "value": v} for k, v in violations.items()]
+    _insert_all(connection, constraints, rows)
 
 
 def _insert_evaluations(connection: Connection, run_id: int, rows: Sequence[Evaluation]) -> None:

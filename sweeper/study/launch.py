@@ -141,6 +141,11 @@ class Launcher:
         self._check_fits()
         self._recover()
         self._known.refresh()
+        trials = self._known.trials.values()
+        completed = [trial for trial in trials if trial.status == RunStatus.COMPLETED]
+        for trial in completed:  # by constraints that may have changed
+            self._recorder.judge(trial)
+        self._known.refresh()
 
     @contextmanager
     def _giving_up(self) -> Iterator[None]:

@@ -17,8 +17,9 @@ from sweeper.core.records import (
     WaitingForCores,
 )
 from sweeper.store import queries
+from sweeper.store.queries import RunRow, TrialRow
 from sweeper.store.store import Store
-from sweeper.study.outcome import Constraints, verdict
+from sweeper.study.outcome import Constraints, verdict, violations
 from sweeper.trial.diagnose import diagnose
 from sweeper.trial.spec import TrialSpec
 
@@ -130,14 +131,28 @@ class Recorder:
         self._store.add_measurements(live.run_id, live.unwritten)
         live.unwritten.clear()
 
+    def judge(self, trial: TrialRow) -> None:
+        """Judge a completed trial by the constraints as they are now."""
+        satisfied = all(v <= 0 for v in violations([trial], self._constraints).values())
+        if satisfied == trial.feasible:
+            return
+        feasible, found = verdict(self._ended(trial.trial_id, "tuning"), self._constraints)
+        if feasible != trial.feasible:  # else one of its seeds failed
+            self._store.judge_trial(
+                self._study_id, trial.trial_id, feasible=feasible, violations=found
+            )
+
+    def _ended(self, trial_id: int, seed_kind: str) -> list[RunRow]:
+        return [
+            run
+            for run in queries.runs(self._reader, trial_id)
+            if run.seed_kind == seed_kind and RunStatus(run.status).is_final
+        ]
+
     def _finish(self, live: LiveRun, result: RunResult) -> None:
         self.flush(live)
-        runs = [
-            run
-            for run in queries.runs(self._reader, live.trial_id)
-            if run.seed_kind == live.seed_kind and RunStatus(run.status).is_final
-        ]
-        feasible, violations = verdict([*runs, result], self._constraints)
+        runs = self._ended(live.trial_id, live.seed_kind)
+        feasible, found = verdict([*runs, result], self._constraints)
         diagnosis = diagnose(live.spec, result, live.curve)
         is_test = live.seed_kind == "test"  # confirms what is known, and decides nothing
         self._store.finish_run(
@@ -145,7 +160,7 @@ class Recorder:
             result,
             feasible=None if is_test else feasible,
             evaluations=live.evaluations,
-            violations=None if is_test else violations,
+            violations=None if is_test else found,
             host=live.host,
             bottleneck=None if diagnosis is None else diagnosis.bottleneck.value,
             advice=None if diagnosis is None else diagnosis.advice,

@@ -12,6 +12,7 @@ from sweeper.report.pareto import (
     front,
     hypervolume,
     hypervolume_over_time,
+    hypervolume_over_trials,
     non_dominated,
     study_front,
 )
@@ -111,3 +112,18 @@ def test_hypervolume_grows_when_a_trial_joins_the_front(make_study, make_trial):
     assert shares == sorted(shares)
     assert shares[0] == 0.0
     assert shares[-1] == pytest.approx(1.0)
+
+
+def test_hypervolume_over_trials_ends_where_that_over_time_does(make_study, make_trial):
+    trials = [
+        make_trial(1, final_return=1.0, steps_per_second=1.0),
+        make_trial(2, final_return=0.5, steps_per_second=0.5),
+        make_trial(3, status="ERROR"),
+        make_trial(4, final_return=2.0, steps_per_second=2.0),
+    ]
+    numbers, shares = hypervolume_over_trials(make_study(), trials)
+    assert numbers == [1, 2, 4]
+    assert shares == sorted(shares)
+    assert shares[0] == shares[1] < shares[2]
+    assert shares[-1] == hypervolume_over_time(make_study(), trials)[1][-1]
+    assert hypervolume_over_trials(make_study(), []) == ([], [])
