@@ -1,5 +1,5 @@
-"""OptimizerSpec -> a torch optimizer over one flat parameter, with clipping and schedule, and
-K-FAC before it where that is asked for."""
+"""OptimizerSpec -> what steps one flat parameter: clipping, schedule, K-FAC where that is asked
+for, and a first-order rule."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from sweeper.optim.first_order import SGD, Adam, RMSprop, Rule
 from sweeper.optim.kfac import KFAC, FisherBlocks
 from sweeper.optim.schedules import multiplier
 from sweeper.optim.spec import AdamSpec, AdamWSpec, KFACSpec, OptimizerSpec, RMSpropSpec, SGDSpec
@@ -28,7 +29,7 @@ class Optimizer:
     """Steps one flat parameter, whose gradient is in `parameter.grad`.
 
     All weights live in one vector (`sweeper.rl.policy`), so that clipping is one dot product
-    and a step is one call of torch's optimizer, whatever the network's depth.
+    and a step is a handful of calls, whatever the network's depth.
     """
 
     def __init__(
@@ -42,8 +43,9 @@ class Optimizer:
         """`blocks` are views of `parameter.grad`, which only K-FAC needs."""
         self._spec = spec
         self._parameter = parameter
+        self._values = parameter.detach()
         self._max_grad_norm = max_grad_norm
-        self._torch = _build(spec, parameter)
+        self._rule = _rule(spec, self._values)
         self.kfac: KFAC | None = None
         """To be shown a Fisher pass before each step; None under other optimizers."""
         if isinstance(spec, KFACSpec):
@@ -59,7 +61,6 @@ class Optimizer:
     def set_progress(self, progress: float) -> None:
         """Use the scheduled rate at `progress` from the next step on."""
         self._rate = self.learning_rate(progress)
-        self._torch.param_groups[0]["lr"] = self._rate * _undamped(self._spec)
 
     def step(self) -> Step:
         """Clip the gradient, precondition it, and step."""
@@ -69,17 +70,18 @@ class Optimizer:
         if self._max_grad_norm is not None and norm > self._max_grad_norm:
             gradient.mul_(self._max_grad_norm / norm)
         nu = None if self.kfac is None else self.kfac.precondition(self._rate)
-        self._torch.step()
+        self._rule.step(self._values, gradient, self._rate * _undamped(self._spec))
         return Step(norm, nu)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that later steps depend on but the parameter itself, copied."""
         kfac = None if self.kfac is None else self.kfac.state_dict()
-        return {"torch": deepcopy(self._torch.state_dict()), "kfac": kfac}
+        return {"rule": deepcopy(self._rule.state), "kfac": kfac}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from what `state_dict` of an optimizer of the same spec gave."""
-        self._torch.load_state_dict(state["torch"])
+        for name, value in state["rule"].items():
+            self._rule.state[name].copy_(value)
         if self.kfac is not None:
             self.kfac.load_state_dict(state["kfac"])
 
@@ -93,23 +95,19 @@ def _undamped(spec: OptimizerSpec) -> float:
     return 1.0 - spec.momentum if isinstance(spec, KFACSpec) else 1.0
 
 
-def _build(spec: OptimizerSpec, parameter: Tensor) -> torch.optim.Optimizer:
-    rate = spec.learning_rate * _undamped(spec)
+def _rule(spec: OptimizerSpec, parameter: Tensor) -> Rule:
     match spec:
         case AdamSpec():
-            return torch.optim.Adam(
-                [parameter], lr=rate, betas=(spec.beta1, spec.beta2), eps=spec.eps, fused=True
-            )
+            return Adam(parameter, beta1=spec.beta1, beta2=spec.beta2, eps=spec.eps)
         case AdamWSpec():
-            return torch.optim.AdamW(
-                [parameter],
-                lr=rate,
-                betas=(spec.beta1, spec.beta2),
+            return Adam(
+                parameter,
+                beta1=spec.beta1,
+                beta2=spec.beta2,
                 eps=spec.eps,
                 weight_decay=spec.weight_decay,
-                fused=True,
             )
         case RMSpropSpec():
-            return torch.optim.RMSprop([parameter], lr=rate, alpha=spec.alpha, eps=spec.eps)
+            return RMSprop(parameter, alpha=spec.alpha, eps=spec.eps)
         case SGDSpec() | KFACSpec():
-            return torch.optim.SGD([parameter], lr=rate, momentum=spec.momentum, fused=True)
+            return SGD(parameter, momentum=spec.momentum)
