@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
 import pytest
 
 from sweeper.report.curves import curve_figure, phase_figure, phase_seconds
-from sweeper.report.figures import pareto_figure
+from sweeper.report.figures import Certainty, pareto_figure
 from sweeper.report.history import hypervolume_figure
+from sweeper.report.statistics import Interval
 
 
 @pytest.fixture
@@ -120,10 +122,42 @@ def test_several_runs_are_faint_under_their_mean(make_measurement):
         ]
 
     figure = curve_figure({"seed 0": curve(0.0), "seed 1": curve(2.0)}, deadline=4.0)
-    *single, average = figure.data
+    *single, band, average = figure.data
+    assert band.fill == "toself"
+    # Two curves apart by 2: the interval of their mean reaches from the one to the other.
+    assert max(band.y) - min(band.y) == pytest.approx(5.0)
     assert all(trace.opacity < 1 for trace in single)
     assert np.allclose(average.y, average.x + 1.0)
     assert figure.layout.annotations[0].text == "deadline"
+
+
+def test_points_are_thinned_once_they_cannot_be_told_apart(make_study, make_trial):
+    trials = [
+        make_trial(n, final_return=float(n % 97), steps_per_second=float(n % 89))
+        for n in range(1, 4001)
+    ]
+    drawn = traces(pareto_figure(make_study(), trials))
+    assert drawn["feasible"].name.startswith("feasible (3,9")
+    assert len(drawn["feasible"].x) < 4000
+    assert len(drawn["front"].x) >= 1
+
+
+def test_point_is_the_fainter_the_less_likely_it_is_on_the_front(make_study, trials):
+    certainty = Certainty({2: 1.0, 3: 0.5}, {2: {"final_return": Interval(500.0, 450.0, 520.0)}})
+    drawn = traces(pareto_figure(make_study(), trials, certainty=certainty))
+    assert list(drawn["front"].marker.opacity) == [1.0, pytest.approx(0.7)]
+    assert list(drawn["feasible"].marker.opacity) == [pytest.approx(0.4)]
+    assert list(drawn["front"].error_y.array) == [20.0, 0.0]
+    assert list(drawn["front"].error_y.arrayminus) == [50.0, 0.0]
+    assert "(450 to 520)" in drawn["front"].hovertext[0]
+    assert "P(non-dominated): 50%" in drawn["front"].hovertext[1]
+
+
+def test_contended_trial_has_a_shape_of_its_own_and_no_place_on_the_front(make_study, trials):
+    crowded = dataclasses.replace(trials[1], contended=True)
+    drawn = traces(pareto_figure(make_study(), [trials[0], crowded, *trials[2:]]))
+    assert drawn["contended"].marker.symbol == "diamond-open"
+    assert [n for (n,) in drawn["front"].customdata] == [3]
 
 
 def test_curve_leaves_out_measurements_before_the_first_episode(make_measurement):
