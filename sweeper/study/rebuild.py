@@ -11,6 +11,7 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Literal
 
 import numpy as np
@@ -41,6 +42,7 @@ MIN_FINISHED = 2
 """Trials with an outcome below which there is nothing to learn from."""
 POPULATION = 20
 """Trials a generation of nsga2; Optuna's 50 would leave a study of 100 hardly two."""
+_WHENEVER = datetime(2000, 1, 1)  # noqa: DTZ001 - Optuna's are naive; no sampler looks at it
 PRUNED_VIOLATION, FAILED_VIOLATION = 1.0, 2.0
 """What counts as an infeasible trial's violation when it has none of its own: a failure is
 worse than being beaten half-way. (Real ones add up to shares of the worst seen.)"""
@@ -170,15 +172,22 @@ class RebuiltStudy:
             return known[1]
         values, violation, generation = outcome
         distributions = {p: d for p, d in self._distributions.items() if p in params}
-        trial = optuna.trial.create_trial(
+        trial = _Told(
+            number=-1,  # the storage gives it both
+            trial_id=-1,
             state=TrialState.RUNNING if values is None else TrialState.COMPLETE,
+            value=None,
             values=values,
+            datetime_start=_WHENEVER,
+            datetime_complete=None if values is None else _WHENEVER,
             params={p: _to_optuna(self._space.parameters[p], params[p]) for p in distributions},
             distributions=distributions,
-            constraints=None if violation is None else {"feasible": violation},
-            system_attrs=None if generation is None else {_generation_key(): generation},
+            user_attrs={},
+            system_attrs={} if generation is None else {_generation_key(): generation},
+            intermediate_values={},
         )
-        trial.__class__ = _Told  # Optuna's constructor checks and translates; keep it
+        if violation is not None:
+            trial.set_constraint("feasible", violation)
         self._told[number] = outcome, trial
         return trial
 

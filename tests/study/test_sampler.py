@@ -256,3 +256,45 @@ def test_tpe_finds_more_of_the_front_than_random_search() -> None:
         return total
 
     assert hypervolume("tpe") > hypervolume("random")
+
+
+@pytest.mark.parametrize("kind", ["tpe", "nsga2"])
+def test_a_sampler_that_saw_the_past_grow_answers_as_one_that_is_told_all_at_once(
+    kind: str,
+) -> None:
+    """Trials are translated once; whatever changes about one must be told anew."""
+    old = sampler(kind)
+    trials = play(sampler("qmc"), 12)
+    states = [
+        [PastTrial(t.number, t.params, "running") for t in trials],
+        [*trials[:6], *(PastTrial(t.number, t.params, "running") for t in trials[6:])],
+        trials,
+        [PastTrial(1, trials[0].params, "complete", (9.0, 9.0)), *trials[1:]],
+        [PastTrial(1, trials[0].params, "failed"), *trials[1:]],
+        [PastTrial(1, trials[0].params, "complete", (1.0, 1.0), {"x": 2.0}), *trials[1:]],
+        [PastTrial(1, trials[0].params, "complete", (1.0, -9.0)), *trials[1:]],
+    ]
+    for past in states:
+        assert old.ask(past) == sampler(kind).ask(past)
+
+
+def test_how_far_a_constraint_is_violated_matters() -> None:
+    """All violate; the fewer environments, the less. The sampler goes where it is least."""
+    ask = sampler("tpe", search=DISCRETE)
+    trials: list[PastTrial] = []
+    for number in range(1, 61):
+        params = ask.ask(trials).params
+        n_envs = float(params["parallelism.n_envs"] or 0)
+        trials.append(PastTrial(number, params, "complete", (1.0, 1.0), {"memory.max": n_envs}))
+    late = [trial.params["parallelism.n_envs"] for trial in trials[30:]]
+    assert sum(n_envs in (1, 2) for n_envs in late) > len(late) * 0.6  # a third by chance
+
+
+def test_what_another_study_found_is_learnt_from_and_never_repeated() -> None:
+    former = [
+        PastTrial(-i, t.params, t.state, t.values) for i, t in enumerate(play(sampler("tpe"), 8))
+    ]
+    ask = Sampler(space(), OBJECTIVES, SamplerSpec(kind="tpe"), n_startup=4, former=former)
+    assert ask.ask([]).origin == "sampler"
+    grid = Sampler(space(DISCRETE), OBJECTIVES, SamplerSpec(kind="grid"), former=former)
+    assert grid.ask([]).duplicate_of is None
