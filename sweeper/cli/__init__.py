@@ -31,7 +31,7 @@ def main() -> None:
     code = run(sys.argv[1:])
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
+    except BrokenPipeError:  # the reader of a pipe (`| head`) has seen enough
         _discard_output()
     sys.exit(code)
 
@@ -47,9 +47,6 @@ def run(arguments: list[str]) -> int:
         return BAD_INPUT
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except BrokenPipeError:  # the reader of a pipe (`| head`) has seen enough
-        _discard_output()
-        return DONE
     except InputError as error:
         print(f"sweeper: {error}", file=sys.stderr)
         return BAD_INPUT

@@ -8,7 +8,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from sweeper.cli.changed import explain_change
@@ -46,34 +46,41 @@ def launch_study(
     loaded = plan.loaded
     target = trials or loaded.spec.stop.trials
     try:
-        with (
-            Store.open(db) as store,
-            claim_study(store, loaded, target_trials=target, new_version=new_version) as claim,
-            reading(db) as reader,
-            make_display(loaded.spec) as display,
-        ):
+        with ExitStack() as stack:
+            executor = None
+            if plan.cluster:  # joined first: what its nodes cannot hold is refused unwritten
+                executor = RayExecutor(plan.cluster)
+                stack.callback(executor.close)
+                cores = executor.largest_node_cores
+                loaded = load_study(file, overrides=overrides, usable_cores=cores)
+            store = stack.enter_context(Store.open(db))
+            claim = stack.enter_context(
+                claim_study(store, loaded, target_trials=target, new_version=new_version)
+            )
+            reader = stack.enter_context(reading(db))
+            display = stack.enter_context(make_display(loaded.spec))
             # Not before the display is there: it keeps what is logged out of its picture.
             logging.basicConfig(format="%(message)s", level=logging.WARNING)
-            executor = RayExecutor(plan.cluster or "local")
-            try:
-                if plan.cluster:
-                    cores = executor.largest_node_cores
-                    loaded = load_study(file, overrides=overrides, usable_cores=cores)
-                launcher = Launcher(
-                    loaded, claim, store, reader, executor, target_trials=target, watch=display.show
-                )
-                with interrupts(launcher):
-                    launcher.run()
-            finally:
-                executor.close()
+            if executor is None:
+                executor = RayExecutor()
+                stack.callback(executor.close)
+            launcher = Launcher(
+                loaded, claim, store, reader, executor, target_trials=target, watch=display.show
+            )
+            with interrupts(launcher):
+                launcher.run()
     except StudyChangedError as error:
         raise explain_change(error, loaded.document, loaded.spec.study) from error
     option = "" if db == DEFAULT_DB else f" --db {shlex.quote(db)}"
     rows = _conclude(loaded.spec.study, db=db, option=option)
+    completed = any(row.status == RunStatus.COMPLETED for row in rows)
     if launcher.stopping:
         print(f"stopped; `sweeper launch {shlex.quote(str(file))}{option}` continues it")
         return 130
-    return 0 if any(row.status == RunStatus.COMPLETED for row in rows) else 1
+    if not completed:
+        reasons = [f"; trial {row.number}: {row.reason}" for row in rows if row.reason]
+        print(f"sweeper: no trial completed{''.join(reasons[-1:])}", file=sys.stderr)
+    return 0 if completed else 1
 
 
 def _conclude(name: str, *, db: str, option: str) -> list[TrialRow]:
@@ -82,9 +89,6 @@ def _conclude(name: str, *, db: str, option: str) -> list[TrialRow]:
         study = queries.study(engine, name)
         rows = queries.trials(engine, study.study_id)
     print_front(study, rows)
-    failed = [row for row in rows if row.reason and row.status != RunStatus.COMPLETED]
-    if failed and len(failed) == len(rows):
-        print(f"no trial completed; trial {failed[-1].number}: {failed[-1].reason}")
     plot = Path(f"{_slug(study.name)}-pareto.html")
     try:
         write_pareto_html(study, rows, plot)

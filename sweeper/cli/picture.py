@@ -15,7 +15,7 @@ from sweeper.study.launch import LaunchState
 from sweeper.study.recorder import LiveRun
 from sweeper.study.spec import StudySpec
 
-BAR_COLUMNS = 40
+BAR_COLUMNS = 30
 MAX_BEST = 5
 
 
@@ -50,11 +50,12 @@ def _bar(state: LaunchState) -> Text:
         full = int(share * BAR_COLUMNS)
         line.append("━" * full, "green").append("─" * (BAR_COLUMNS - full), "dim").append(GAP)
     target = "" if state.target_trials is None else f"/{state.target_trials}"
-    line.append(f"done {len(ended)}{target}, running {len(state.running)}")
+    line.append(f"done {len(ended)}{target}, ")
+    if state.stopping:
+        return line.append(f"stopping {len(state.running)} (Ctrl-C again: at once)", "yellow")
+    line.append(f"running {len(state.running)}")
     if failed:
         line.append(", ").append(f"failed {failed}", "red")
-    if state.stopping:
-        return line.append(", stopping (Ctrl-C again: at once)", "yellow")
     left = time_left(state)
     return line.append(f", {left}") if left else line
 

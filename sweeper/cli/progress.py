@@ -62,6 +62,6 @@ def outcome(trial: TrialRow, spec: StudySpec) -> str:
 
 def time_left(state: LaunchState) -> str:
     """An estimate for people; empty when there is none."""
-    if not state.seconds_left or not state.running:
+    if state.seconds_left is None or state.seconds_left < 1 or not state.running:
         return ""
     return f"about {format_seconds(round(state.seconds_left))} left"

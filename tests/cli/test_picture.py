@@ -82,7 +82,7 @@ def test_counts_progress_and_time_left(spec: StudySpec, trials: list[TrialRow]) 
     lines = text(state_of([*trials[:3], going], [running(going, 0.5)]), spec)
     assert lines[0] == "matching: trials of 640 env steps on worlds:Matching"
     assert lines[1].endswith("  done 3/8, running 1, about 90 s left")
-    assert lines[1].count("━") == int(40 * 3.5 / 8)
+    assert lines[1].count("━") == int(30 * 3.5 / 8)
     row = next(line for line in lines if line.startswith("    4 "))
     assert row.split()[:4] == ["4", "50%", "7.5", "12,300"]
 
@@ -155,6 +155,13 @@ def test_without_a_number_of_trials_there_is_no_share(
 def test_no_time_is_left_when_nothing_runs(trials: list[TrialRow]) -> None:
     assert time_left(state_of(trials)) == ""
     assert time_left(state_of(trials, [running(trials[0])], seconds_left=0.0)) == ""
+
+
+def test_an_interrupted_launch_says_how_to_end_it_at_once(
+    spec: StudySpec, trials: list[TrialRow]
+) -> None:
+    state = state_of(trials, [running(trials[0])], stopping=True)
+    assert text(state, spec)[1].endswith("  done 4/8, stopping 1 (Ctrl-C again: at once)")
 
 
 def test_a_failed_trial_has_its_reason(spec: StudySpec, trials: list[TrialRow]) -> None:
