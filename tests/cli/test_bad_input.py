@@ -223,7 +223,7 @@ def test_an_unknown_study_or_trial(cli: Cli, results: Path) -> None:
         ([], "give the query itself or --file FILE"),
         (["SELECT 1", "--file", "x.sql"], "give the query itself or --file FILE"),
         (["--file", "no.sql"], "no.sql: cannot be read: No such file or directory"),
-        (["SELECT 1", "--csv", "--json"], "give --csv or --json, not both"),
+        (["SELECT 1", "--csv", "--json"], "give one of --csv, --json and --parquet"),
         (["SELECT 1 AS a, 2 AS a", "--json"], "two columns are called 'a'"),
     ],
 )
