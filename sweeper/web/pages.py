@@ -89,6 +89,11 @@ def code(words: str) -> Markup:
     return Markup("").join(parts)
 
 
+def shortened(value: Any) -> str:
+    """A cell of an answer, with as many digits as help a reader; the CSV has them all."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
 def percent(share: float | None) -> str:
     """A share as a percentage."""
     return "–" if share is None else f"{format_number(100 * share)}%"
@@ -115,6 +120,7 @@ _templates.globals.update(
     plotly_style_ids=plotly_js.style_ids(),
     plotly_version=plotly_js.VERSION,
     short_names=short_names,
+    shortened=shortened,
     state_query=state_query,
     study_address=study_address,
     sweeper_version=__version__,

@@ -23,7 +23,7 @@ MetricName = Annotated[str, AfterValidator(_known_metric), Field(max_length=100)
 class StudyState(BaseModel):
     """Query parameters of a study's page, its JSON twin, its figures and its CSV."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
     x: MetricName | None = None
     """Metric of the horizontal axis; the second objective by default."""

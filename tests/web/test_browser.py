@@ -155,7 +155,7 @@ def test_brush_on_a_parameters_axis_filters_table_and_lines(visit):
     visitor = visit(viewport={"width": 1280, "height": 1400})
     page = visitor.open("/study/cartpole")
     expect(page.locator("#parallel path.front")).to_have_count(2)
-    axis = page.locator("#parallel .axis").first  # n_envs from 1 to 32, on a log axis
+    axis = page.locator("#parallel .rail").first  # n_envs from 1 to 32, on a log axis
     expect(axis.locator(".name")).to_contain_text("n_envs")
     box = axis.locator(".reach").bounding_box()
     middle = box["x"] + box["width"] / 2

@@ -164,7 +164,7 @@ function layParallel(element) {
     picture.append(path);
   }
   axes.forEach((axis, i) => {
-    const group = svg("g", { class: "axis", transform: `translate(${x(i)} 0)` });
+    const group = svg("g", { class: "rail", transform: `translate(${x(i)} 0)` });
     group.append(svg("line", { y1: y(1), y2: y(0) }));
     for (const [position, label] of axis.ticks) {
       group.append(svg("text", { x: -5, y: y(position) + 4, "text-anchor": "end" }, label));
@@ -284,6 +284,7 @@ async function refresh() {
     Object.assign(part.dataset, next.dataset);
     if (scrolled) part.querySelector(".scroll")?.scrollTo({ left: scrolled });
   }
+  tellAges();
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
   await drawAll();
 }
@@ -395,6 +396,20 @@ document.addEventListener("click", async ({ target }) => {
 document.getElementById("sql")?.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) event.target.form.requestSubmit();
 });
+
+// ---- how long ago: UTC stands in the page, the rest is the reader's clock
+
+function tellAges() {
+  for (const time of document.querySelectorAll("time[datetime]")) {
+    const seconds = Math.max(0, (Date.now() - Date.parse(time.dateTime)) / 1000);
+    const [unit, size] = [["d", 86400], ["h", 3600], ["min", 60]].find(([, s]) => seconds >= s) ?? ["s", 1];
+    const age = time.querySelector(".unit") ?? time.appendChild(document.createElement("span"));
+    age.className = "unit";
+    age.textContent = ` ${Math.floor(seconds / size)} ${unit} ago`;
+  }
+}
+tellAges();
+setInterval(tellAges, 10_000);
 
 // ---- live
 
