@@ -43,6 +43,20 @@ from sweeper.store.store import Store, StudyRef
 from sweeper.trial.spec import TrialSpec
 
 STUDY = "scale"
+SPEC = """
+study: scale
+objectives: {final_return: maximize, steps_per_second: maximize}
+stop: {trials: 10000}
+trial:
+  env: {id: CartPole-v1}
+  algorithm: {kind: ppo, n_steps: 128, n_minibatches: 4}
+  budget: {seconds: 10}
+search:
+  parallelism.n_envs: {kind: pow2, low: 1, high: 128}
+  algorithm.n_steps: {kind: pow2, low: 32, high: 512}
+  algorithm.optimizer.kind: {kind: choice, choices: [adam, rmsprop]}
+  algorithm.optimizer.learning_rate: {kind: float, low: 3.0e-5, high: 1.0e-2, log: true}
+"""
 PIECES = 10
 """Transactions in which the points of one run arrive."""
 HOST = HostRecord(
@@ -85,7 +99,7 @@ def fill(store: Store, *, n_trials: int, n_points: int) -> int:
     ref = store.ensure_study(
         STUDY,
         env="CartPole-v1",
-        spec_yaml="study: scale\n",
+        spec_yaml=SPEC,
         spec_sha256="0" * 64,
         objectives={"final_return": "maximize", "steps_per_second": "maximize"},
         constraints={},
