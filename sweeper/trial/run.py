@@ -115,6 +115,7 @@ class _Trial:
             too_long = f"set-up took longer than limits.setup_seconds = {limits.setup_seconds:g}"
             self._limit(limits.setup_seconds, too_long)
             self._cpus = lease.cpus
+            host = this_host()  # before pinning: the host has more cores than the lease
             stack.enter_context(pinned_to(lease.cpus))
             torch.set_num_threads(spec.parallelism.torch_threads)
             stack.enter_context(threadpool_limits(spec.parallelism.torch_threads))
@@ -140,7 +141,7 @@ class _Trial:
             self._setup_seconds = self._clock.now() - self._born_at
             if self._setup_seconds > limits.setup_seconds:
                 raise LimitError(too_long)
-            yield TrainingStarted(self._setup_seconds, vec_env.n_workers, this_host())
+            yield TrainingStarted(self._setup_seconds, vec_env.n_workers, host)
             yield from self._train(agent, self._collector)
             vec_env.close()
             was_cut = self._stop.requested  # who asks later is too late
