@@ -498,7 +498,13 @@ def _headline(
     if not best_first:
         if not trials:
             return "No trial has been asked for yet."
-        if any(trial.status == "COMPLETED" for trial in trials):
+        done = [trial for trial in trials if trial.status == "COMPLETED"]
+        if disturbed := sum(bool(trial.contended) for trial in done):
+            return (
+                f"{disturbed} of {len(done)} completed trials were disturbed by other work on "
+                "their cores, and none stands on the front: `sweeper doctor` looks for who does it"
+            )
+        if done:
             return "No completed trial is feasible yet."
         return "No trial has completed yet."
     best = best_first[0]

@@ -118,7 +118,7 @@ def test_diagnosis_of_the_study_counts_bottlenecks_and_leads_to_the_trials(clien
         ("per-call overhead", 1),
     ]
     page = client.get("/study/cartpole").text
-    assert "67%</a> of trials are limited by the learner" in page
+    assert "What limits the trials: learner 67% , per-call overhead 33%" in text_of(page)
     found = client.get("/api/study/cartpole", params={"filter": "bottleneck=per-call_overhead"})
     assert [t["number"] for t in found.json()["table"]["trials"]] == [3]
 
@@ -129,6 +129,16 @@ def test_columns_can_be_chosen(filled):
     assert heads == ["number", "status", "final_return", "updates", "batch_size"]
     assert 'data-column="updates" checked' in page
     assert "did you mean" in filled.get("/study/cartpole", params={"columns": "update"}).text
+
+
+def test_study_whose_trials_were_all_disturbed_says_so(client, recorder):
+    ref = recorder.study()
+    recorder.trial(ref)
+    with recorder.store._transaction() as connection:
+        connection.exec_driver_sql("UPDATE runs SET contended = 1")
+    headline = client.get("/api/study/cartpole").json()["headline"]
+    assert headline.startswith("1 of 1 completed trials were disturbed by other work")
+    assert "contended" in client.get("/study/cartpole").text
 
 
 def test_events_are_listed_with_their_trials(client, recorder):
