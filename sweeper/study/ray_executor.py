@@ -25,7 +25,7 @@ from ray.exceptions import GetTimeoutError, OutOfMemoryError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from sweeper.core.clock import StopSignal
-from sweeper.core.errors import InputError
+from sweeper.core.errors import InputError, SweeperError
 from sweeper.core.records import RunResult, RunStatus, TrialEvent
 from sweeper.study.executor import RunEvent, lost_result
 from sweeper.study.reaper import start_reaper
@@ -40,6 +40,12 @@ SINGLE_THREADED = dict.fromkeys(
 """Set before a worker's libraries load; a trial raises its own count to `torch_threads`."""
 NOTE_SECONDS = 20.0
 """For asking the node of a lost worker whether the watchdog killed it."""
+NODE_SECONDS = 5.0
+"""While nothing happens, how often to see whether there is a node left."""
+
+
+class ClusterLostError(SweeperError):
+    """No node of the Ray cluster is left."""
 
 
 class _TrialWorker:
@@ -92,7 +98,8 @@ class _Running:
 class RayExecutor:
     """Trials on the workers of a Ray cluster, or of a local Ray that starts here.
 
-    Raises InputError when the address cannot be joined.
+    Raises InputError when the address cannot be joined, and from `events` ClusterLostError
+    once all of its nodes are dead.
     """
 
     def __init__(self, address: str = "local") -> None:
@@ -103,6 +110,7 @@ class RayExecutor:
         self._free_cores = self.total_cores
         self._idle: dict[int, list[Any]] = defaultdict(list)
         self._running: list[_Running] = []
+        self._nodes_seen_at = time.monotonic()
 
     def prestart(self, cores: int, workers: int) -> None:
         """Begin to start workers of `cores` cores each, while the launcher does other things."""
@@ -133,6 +141,8 @@ class RayExecutor:
             list(by_stream), num_returns=1, timeout=timeout_seconds, fetch_local=False
         )
         events: list[RunEvent] = []
+        if not ready:
+            self._look_for_nodes()
         while ready:
             events.extend(self._next(by_stream[stream]) for stream in ready)
             alive = [running.stream for running in self._running]
@@ -168,6 +178,15 @@ class RayExecutor:
         assert self._reaper.stdin is not None
         self._reaper.stdin.close()
         self._reaper.wait()
+
+    def _look_for_nodes(self) -> None:
+        """A worker that is yet to start would otherwise be waited for, with no node to start on."""
+        now = time.monotonic()
+        if now - self._nodes_seen_at < NODE_SECONDS:
+            return
+        self._nodes_seen_at = now
+        if not any(node["Alive"] for node in ray.nodes()):
+            raise ClusterLostError("Ray has died under the study; launch again to continue it")
 
     def _next(self, running: _Running) -> RunEvent:
         try:

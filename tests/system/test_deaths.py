@@ -49,9 +49,7 @@ def test_a_killed_worker_and_a_killed_environment_cost_a_run_each(world: World) 
     worker.kill()
     eventually(lambda: world.count("LOST") == 1)
     eventually(world.training)
-    (worker,) = world.trial_workers()
-    (fork_server,) = worker.children()
-    fork_server.children()[0].kill()
+    world.env_workers()[0].kill()
     eventually(lambda: world.count("LOST") == 2)
     assert launch.wait() == 0
     world.assert_complete(3)
@@ -66,6 +64,24 @@ def test_a_killed_worker_and_a_killed_environment_cost_a_run_each(world: World) 
     assert "worker was lost" in reasons[0][0]
     assert "environment" in reasons[1][0]
     assert launch.stderr.read_text() == ""
+
+
+def test_a_launcher_whose_ray_dies_says_so_and_the_next_one_goes_on(world: World) -> None:
+    stone = world.folder / "stone"
+    stone.touch()
+    env = {"make": "worlds:Waiting", "kwargs": {"file": str(stone)}}
+    world.study(stop={"trials": 2}, trial={"env": env, "budget": {"env_steps": 640}})
+    launch = world.launch()
+    eventually(world.env_workers)
+    (raylet,) = (p for p in world.processes() if p.name() == "raylet")
+    raylet.kill()
+    assert launch.wait() == 1
+    assert "Ray has died" in launch.stderr.read_text()
+    assert "Traceback" not in launch.text
+    world.assert_nothing_left()
+    stone.unlink()
+    assert world.launch().wait() == 0
+    world.assert_complete(2)
 
 
 def test_an_environment_that_hangs_times_out_and_the_study_goes_on(world: World) -> None:
