@@ -51,7 +51,9 @@ def open_writer(url: str) -> Engine:
     """
     parsed = parse_url(url)
     if parsed.drivername != "sqlite":
-        return _postgresql(parsed, options="-c TimeZone=UTC")
+        # As with SQLite's `synchronous = NORMAL` below: a power failure may take the last moments
+        # of a study, which are then lost runs, and nothing waits for the disk at each commit.
+        return _postgresql(parsed, options="-c TimeZone=UTC -c synchronous_commit=off")
     path = _sqlite_path(parsed)
     if kind := network_file_system(path, Path("/proc/self/mounts")):
         raise DatabaseError(
