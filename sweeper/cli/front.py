@@ -8,6 +8,7 @@ from typing import Any
 from sweeper.cli.printing import print_json
 from sweeper.cli.reading import reading
 from sweeper.cli.table import print_table
+from sweeper.core.records import RunStatus
 from sweeper.report.figures import pareto_figure
 from sweeper.report.pareto import study_front
 from sweeper.report.render import write_html, write_png
@@ -39,11 +40,17 @@ def show_pareto(
 def print_front(study: StudyRow, trials: list[TrialRow]) -> None:
     """The front as a table, or why there is none."""
     table = front_table(study, trials)
-    contended = sum(bool(trial.contended) for trial in trials)
+    done = [trial for trial in trials if trial.status == RunStatus.COMPLETED]
+    contended = sum(bool(trial.contended) for trial in done)
     if contended:
+        what = (
+            "all trials are too slow"
+            if contended == len(done)
+            else f"{contended} of {len(done)} trials are left off the front"
+        )
         print(
-            f"{study.name}: {contended} of {len(trials)} trials are left off the front, as others "
-            "took too much of their cores' time; `sweeper doctor` looks for who does"
+            f"{study.name}: {what}, as others took more than 2% of their cores' time; "
+            "`sweeper doctor` looks for who does"
         )
     if not table.rows:
         print(f"{study.name}: no trial stands on the front yet")

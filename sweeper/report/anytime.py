@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from sweeper.report.metrics import format_number
-from sweeper.report.pareto import has_study_budget, is_candidate
+from sweeper.report.pareto import candidates, has_study_budget
 from sweeper.report.theme import PALETTES, Theme, layout, say
 from sweeper.store.queries import CurvePoint, StudyRow, TrialRow
 
@@ -52,9 +52,7 @@ class Anytime:
 def contenders(study: StudyRow, trials: Sequence[TrialRow]) -> list[TrialRow]:
     """The trials whose curves are worth reading: feasible, of the study's budget, and among
     the best by their return at the end or by its mean over time."""
-    rows = [
-        t for t in trials if is_candidate(t, ("training_return",)) and has_study_budget(study, t)
-    ]
+    rows = candidates([t for t in trials if has_study_budget(study, t)], ("training_return",))
     half = MAX_TRIALS // 2
     by_end = sorted(rows, key=lambda t: t.training_return or 0.0, reverse=True)[:half]
     by_mean = sorted(

@@ -152,7 +152,7 @@ def pareto_figure(
         line.update(
             x=_values(best, x),
             y=_values(best, y),
-            name=f"front ({len(best)})",
+            name=f"front{', contended' if best[0].contended else ''} ({len(best)})",
             legendrank=1,
             mode="lines+markers+text" if len(best) <= LABELLED_FRONT else "lines+markers",
             # The corner of what is dominated: fall first where x is maximized, else last.

@@ -47,20 +47,19 @@ def hypervolume(values: ArrayLike, reference: ArrayLike, maximize: Sequence[bool
 def front(trials: Sequence[TrialRow], objectives: Mapping[str, str]) -> tuple[TrialRow, ...]:
     """The non-dominated trials, best of the first objective first.
 
-    Only a COMPLETED trial that is known to be feasible, was not contended and has a value for
-    every objective (metric -> "maximize" | "minimize") can stand on the front.
+    `candidates` says which can stand on it; objectives: metric -> "maximize" | "minimize".
     """
-    candidates = [trial for trial in trials if is_candidate(trial, objectives)]
-    if not candidates:
+    chosen_from = candidates(trials, objectives)
+    if not chosen_from:
         return ()
     maximize = [direction == "maximize" for direction in objectives.values()]
     values = np.array(
-        [[value_of(trial, metric) for metric in objectives] for trial in candidates],
+        [[value_of(trial, metric) for metric in objectives] for trial in chosen_from],
         dtype=np.float64,
     )
     costs = _as_costs(values, maximize)
     chosen = np.flatnonzero(non_dominated(values, maximize))
-    return tuple(candidates[i] for i in sorted(chosen, key=lambda i: tuple(costs[i])))
+    return tuple(chosen_from[i] for i in sorted(chosen, key=lambda i: tuple(costs[i])))
 
 
 def study_front(
@@ -81,14 +80,22 @@ def has_study_budget(study: StudyRow, trial: TrialRow) -> bool:
     )
 
 
-def is_candidate(trial: TrialRow, objectives: Iterable[str]) -> bool:
-    """Whether a trial may stand on the front of these metrics if nothing beats it."""
-    return (
-        trial.status == "COMPLETED"
+def candidates(trials: Sequence[TrialRow], metrics: Iterable[str]) -> list[TrialRow]:
+    """The trials that may stand on a front of these metrics if nothing beats them.
+
+    They are COMPLETED, known to be feasible, and have a value for every metric. Contended
+    ones, whose speed is too low, stand aside unless all are: a machine that is never quiet has
+    a front too, marked for what it is.
+    """
+    wanted = tuple(metrics)
+    able = [
+        trial
+        for trial in trials
+        if trial.status == "COMPLETED"
         and trial.feasible is True
-        and not trial.contended
-        and all(value_of(trial, metric) is not None for metric in objectives)
-    )
+        and all(value_of(trial, metric) is not None for metric in wanted)
+    ]
+    return [trial for trial in able if not trial.contended] or able
 
 
 def hypervolume_over_time(
@@ -120,7 +127,7 @@ def hypervolume_over_trials(
 
 
 def _candidates(study: StudyRow, trials: Sequence[TrialRow]) -> list[TrialRow]:
-    return [t for t in trials if is_candidate(t, study.objectives) and has_study_budget(study, t)]
+    return candidates([t for t in trials if has_study_budget(study, t)], study.objectives)
 
 
 def _growth(study: StudyRow, done: Sequence[TrialRow]) -> list[float]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweeper.report.metrics import METRICS, value_of
-from sweeper.report.pareto import has_study_budget, is_candidate, non_dominated
+from sweeper.report.pareto import candidates, has_study_budget, non_dominated
 from sweeper.report.statistics import Interval, bootstrap
 from sweeper.store.queries import SlotRow, StudyRow, TrialRow
 
@@ -67,7 +67,7 @@ def front_probabilities(
     known = [0.0 if d is None else d for d in deviations]
     if not any(known):
         return None
-    rows = [t for t in trials if is_candidate(t, objectives) and has_study_budget(study, t)]
+    rows = candidates([t for t in trials if has_study_budget(study, t)], objectives)
     if not rows:
         return {}
     costs = np.column_stack(

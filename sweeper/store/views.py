@@ -223,6 +223,8 @@ _STUDY_OBJECTIVES = {
 def _pareto_front() -> Select[Any]:
     """Feasible COMPLETED trials of the study's budget that no other such trial dominates.
 
+    Contended ones stand aside unless all of them are.
+
     Each objective becomes a loss (less is better); a study with fewer than three has zeros
     for the rest, which never decide. Ties stand side by side. The objectives and the budget
     are those of the latest version of the study.
@@ -233,6 +235,7 @@ def _pareto_front() -> Select[Any]:
         select(
             result.c.study_id,
             result.c.trial_id,
+            result.c.contended,
             *(
                 _loss(objective).label(f"loss_{position}")
                 for position, objective in enumerate(objectives, start=1)
@@ -244,7 +247,6 @@ def _pareto_front() -> Select[Any]:
         .where(
             result.c.status == RunStatus.COMPLETED.value,
             result.c.feasible.is_(true()),
-            result.c.contended.is_not(true()),
             result.c.budget_seconds.is_not_distinct_from(study_versions.c.budget_seconds),
             result.c.budget_env_steps.is_not_distinct_from(study_versions.c.budget_env_steps),
         )
@@ -257,7 +259,16 @@ def _pareto_front() -> Select[Any]:
                 objective.c.position == position,
             ),
         ).where(_loss(objective).is_not(None))
-    mine = candidates.cte("candidates")
+    able = candidates.cte("able")
+    undisturbed = able.alias("undisturbed")
+    any_is_undisturbed = exists().where(
+        undisturbed.c.study_id == able.c.study_id, undisturbed.c.contended.is_not(true())
+    )
+    mine = (
+        select(able)
+        .where(or_(able.c.contended.is_not(true()), ~any_is_undisturbed))
+        .cte("candidates")
+    )
     other = mine.alias("other")
     losses = [(other.c[name], mine.c[name]) for name in ("loss_1", "loss_2", "loss_3")]
     dominated = exists().where(

@@ -69,7 +69,7 @@ def mark(trial: TrialRow, *, on_front: bool, alive: bool = True) -> tuple[str, s
     if trial.status == "RUNNING" and not alive:
         return "□", "left unfinished"
     if on_front:
-        return "●", "front"
+        return "●", "front, contended" if trial.contended else "front"
     kind = kind_of(trial)
     if kind in (DIVERGED, FAILED):
         return ("×" if kind is DIVERGED else "□"), trial.status.lower()

@@ -499,11 +499,6 @@ def _headline(
         if not trials:
             return "No trial has been asked for yet."
         done = [trial for trial in trials if trial.status == "COMPLETED"]
-        if disturbed := sum(bool(trial.contended) for trial in done):
-            return (
-                f"{disturbed} of {len(done)} completed trials were disturbed by other work on "
-                "their cores, and none stands on the front: `sweeper doctor` looks for who does it"
-            )
         if done:
             return "No completed trial is feasible yet."
         return "No trial has completed yet."
@@ -514,4 +509,10 @@ def _headline(
         + (f" {METRICS[m].unit}" if METRICS[m].unit else "")
         for m in study.objectives
     )
-    return f"{count} of {len(trials)} on the front; trial {best.number} leads it: {measured}"
+    disturbed = (
+        "; other work on the cores disturbed every trial, so all speeds are too low "
+        "(`sweeper doctor` looks for who does it)"
+        if best.contended
+        else ""
+    )
+    return f"{count} of {len(trials)} on the front; trial {best.number} leads it: {measured}{disturbed}"

@@ -160,6 +160,17 @@ def test_contended_trial_has_a_shape_of_its_own_and_no_place_on_the_front(make_s
     assert [n for (n,) in drawn["front"].customdata] == [3]
 
 
+def test_where_all_trials_are_contended_the_front_says_so(make_study, trials):
+    crowded = [dataclasses.replace(trial, contended=True) for trial in trials]
+    figure = pareto_figure(make_study(), crowded)
+    quiet = pareto_figure(make_study(), trials)
+    names = [trace.name for trace in figure.data]
+    assert any(name and name.startswith("front, contended (") for name in names)
+    assert [len(t.x) for t in figure.data if t.name and t.name.startswith("front")] == [
+        len(t.x) for t in quiet.data if t.name and t.name.startswith("front")
+    ]
+
+
 def test_curve_leaves_out_measurements_before_the_first_episode(make_measurement):
     rows = [
         make_measurement(elapsed_seconds=1.0, env_steps=10),

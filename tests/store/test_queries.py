@@ -158,6 +158,20 @@ def test_the_front_is_what_no_feasible_completed_trial_dominates(
     assert {row["number"] for row in found} == front
 
 
+def test_contended_trials_stand_aside_while_there_is_another(store, reader, example):
+    ref = example.study(store)
+    numbers = [
+        example.finished(store, ref, final_return=r, steps_per_second=100.0, contended=c).number
+        for r, c in ((900.0, True), (800.0, True))
+    ]
+    select = "SELECT number FROM pareto_front"
+    assert [row["number"] for row in rows(reader, select)] == numbers[:1]
+    quiet = example.finished(
+        store, ref, final_return=1.0, steps_per_second=1.0, contended=False
+    ).number
+    assert [row["number"] for row in rows(reader, select)] == [quiet]
+
+
 def test_the_front_of_a_budget_in_env_steps(store, reader, example):
     budget = BudgetSpec(env_steps=1000)
     ref = example.study(store, budget=budget)

@@ -137,7 +137,8 @@ def test_study_whose_trials_were_all_disturbed_says_so(client, recorder):
     with recorder.store._transaction() as connection:
         connection.exec_driver_sql("UPDATE runs SET contended = 1")
     headline = client.get("/api/study/cartpole").json()["headline"]
-    assert headline.startswith("1 of 1 completed trials were disturbed by other work")
+    assert headline.startswith("1 configuration of 1 on the front")
+    assert "disturbed every trial" in headline
     assert "contended" in client.get("/study/cartpole").text
 
 
