@@ -515,4 +515,5 @@ def _headline(
         if best.contended
         else ""
     )
-    return f"{count} of {len(trials)} on the front; trial {best.number} leads it: {measured}{disturbed}"
+    leads = f"trial {best.number} leads it: {measured}"
+    return f"{count} of {len(trials)} on the front; {leads}{disturbed}"
