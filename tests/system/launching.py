@@ -194,7 +194,9 @@ class World:
 
     def assert_nothing_left(self, seconds: float = 15.0) -> None:
         """No process, no entry in the Ray session of a command, no core taken."""
-        eventually(lambda: not self.processes(), seconds)
+        with contextlib.suppress(AssertionError):
+            eventually(lambda: not self.processes(), seconds)
+        assert not [(process.pid, _title(process)) for process in self.processes()]
         for command in self.commands:
             assert not list(left_behind(command.pid))
         with mock.patch.dict(os.environ, {LEASES: self.leases}):
