@@ -156,8 +156,8 @@ class World:
         return int(rows[0][0]) if rows else 0
 
     def is_amid(self) -> bool:
-        """Whether a run is finished and another is training."""
-        return bool(self.count("COMPLETED") and self.training())
+        """Whether a run is finished and another goes on."""
+        return bool(self.count("COMPLETED") and self.count("RUNNING"))
 
     def training(self) -> list[tuple[Any, ...]]:
         """(run_id,) of the runs whose training is seen to go on."""

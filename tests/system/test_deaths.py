@@ -42,15 +42,18 @@ def test_a_launcher_killed_while_it_starts_leaves_nothing(world: World) -> None:
 
 
 def test_a_killed_worker_and_a_killed_environment_cost_a_run_each(world: World) -> None:
-    world.study(stop={"trials": 3}, concurrency=1, trial={"budget": {"seconds": 2}})
+    stone = world.folder / "stone"
+    stone.touch()
+    env = {"make": "worlds:Waiting", "kwargs": {"file": str(stone)}}
+    world.study(stop={"trials": 3}, concurrency=1, trial={"env": env, "budget": {"env_steps": 640}})
     launch = world.launch()
-    eventually(world.training)
+    eventually(world.env_workers)
     (worker,) = world.trial_workers()
     worker.kill()
     eventually(lambda: world.count("LOST") == 1)
-    eventually(world.training)
-    world.env_workers()[0].kill()
+    eventually(world.env_workers)[0].kill()
     eventually(lambda: world.count("LOST") == 2)
+    stone.unlink()
     assert launch.wait() == 0
     world.assert_complete(3)
     assert world.sql("SELECT trial_id, attempt, kind, status FROM runs ORDER BY run_id") == [

@@ -24,7 +24,7 @@ def test_an_interrupted_study_is_taken_up_where_it_was(world: World) -> None:
     finished = world.count("COMPLETED")
 
     by_init = world.launch()
-    eventually(world.training)
+    eventually(lambda: world.count("RUNNING"))
     by_init.signal(signal.SIGTERM)
     assert_stopped(world, by_init)
     assert world.count("COMPLETED") >= finished
