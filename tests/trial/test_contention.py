@@ -52,10 +52,10 @@ if sys.argv[1] == "orphan" and os.fork():
     os._exit(0)
 print("ready", flush=True)
 input()
-end = time.monotonic() + 5.1
+begun, end = time.process_time(), time.monotonic() + 5.1
 while time.monotonic() < end:
     pass
-print(time.process_time(), flush=True)
+print(time.process_time() - begun, flush=True)
 input()
 """
 
@@ -91,7 +91,7 @@ def burn(kinship: str) -> tuple[float, float]:
 @pytest.mark.system
 def test_a_stranger_on_the_core_is_foreign() -> None:
     foreign, burned = burn("orphan")
-    assert foreign >= burned - 0.05
+    assert foreign >= burned - 0.1  # the kernel's idle time and its CPU time are two accounts
 
 
 @pytest.mark.system
