@@ -16,6 +16,7 @@ from sweeper.report.tables import front_table
 from sweeper.store import queries
 from sweeper.store.queries import StudyRow, TrialRow
 from sweeper.study.edges import study_edges
+from sweeper.trial.contention import CONTENDED_SHARE
 
 
 def show_pareto(
@@ -49,7 +50,8 @@ def print_front(study: StudyRow, trials: list[TrialRow]) -> None:
             else f"{contended} of {len(done)} trials are left off the front"
         )
         print(
-            f"{study.name}: {what}, as others took more than 2% of their cores' time; "
+            f"{study.name}: {what}, as others took more than "
+            f"{CONTENDED_SHARE:.0%} of their cores' time; "
             "`sweeper doctor` looks for who does"
         )
     if not table.rows:

@@ -75,7 +75,7 @@ class Launcher:
         target_trials: int | None,
         clock: Clock | None = None,
         watch: Callable[[LaunchState], None] = lambda _: None,
-        poll_seconds: float = 0.25,
+        poll_seconds: float = 0.5,
     ) -> None:
         self._loaded = loaded
         self._spec = spec = loaded.spec

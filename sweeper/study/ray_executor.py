@@ -26,7 +26,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from sweeper.core.clock import StopSignal
 from sweeper.core.errors import InputError, SweeperError
-from sweeper.core.records import RunResult, RunStatus, TrialEvent
+from sweeper.core.records import Evaluation, Measurement, RunResult, RunStatus, TrialEvent
 from sweeper.study.executor import RunEvent, lost_result
 from sweeper.study.reaper import start_reaper
 from sweeper.trial.cores import usable_cores
@@ -38,6 +38,8 @@ SINGLE_THREADED = dict.fromkeys(
     ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1"
 )
 """Set before a worker's libraries load; a trial raises its own count to `torch_threads`."""
+SEND_SECONDS = 1.0
+"""Measurements travel together, so often: what carries them uses the cores that are measured."""
 NOTE_SECONDS = 20.0
 """For asking the node of a lost worker whether the watchdog killed it."""
 NODE_SECONDS = 5.0
@@ -56,12 +58,17 @@ class _TrialWorker:
         self._stops: defaultdict[int, StopSignal] = defaultdict(StopSignal)
         self._watchdog = Watchdog(own_group=True)
 
-    def run(self, run_id: int, spec: TrialSpec, note: str) -> Iterator[TrialEvent]:
+    def run(self, run_id: int, spec: TrialSpec, note: str) -> Iterator[list[TrialEvent]]:
         self._watchdog.note = Path(note)
         try:
-            # Not `yield from`: Ray resumes a generator by sending it a value.
-            for event in run_trial(spec, stop=self._stops[run_id], watchdog=self._watchdog):  # noqa: UP028
-                yield event
+            unsent: list[TrialEvent] = []
+            sent_at = time.monotonic()
+            for event in run_trial(spec, stop=self._stops[run_id], watchdog=self._watchdog):
+                unsent.append(event)
+                may_wait = isinstance(event, Measurement | Evaluation)
+                if not may_wait or time.monotonic() - sent_at >= SEND_SECONDS:
+                    yield unsent
+                    unsent, sent_at = [], time.monotonic()
         finally:
             del self._stops[run_id]
 
@@ -112,11 +119,6 @@ class RayExecutor:
         self._running: list[_Running] = []
         self._nodes_seen_at = time.monotonic()
 
-    def prestart(self, cores: int, workers: int) -> None:
-        """Begin to start workers of `cores` cores each, while the launcher does other things."""
-        for _ in range(min(workers, self._free_cores // cores)):
-            self._idle[cores].append(self._new_worker(cores))
-
     def fits(self, spec: TrialSpec) -> bool:
         """See Executor."""
         cores = spec.parallelism.cores
@@ -144,7 +146,8 @@ class RayExecutor:
         if not ready:
             self._look_for_nodes()
         while ready:
-            events.extend(self._next(by_stream[stream]) for stream in ready)
+            for stream in ready:
+                events += self._next(by_stream[stream])
             alive = [running.stream for running in self._running]
             if not alive:
                 break
@@ -188,19 +191,20 @@ class RayExecutor:
         if not any(node["Alive"] for node in ray.nodes()):
             raise ClusterLostError("Ray has died under the study; launch again to continue it")
 
-    def _next(self, running: _Running) -> RunEvent:
+    def _next(self, running: _Running) -> list[RunEvent]:
         try:
-            event: TrialEvent = ray.get(next(running.stream))
+            sent: list[TrialEvent] = ray.get(next(running.stream))
         except OutOfMemoryError as error:
-            return self._lost(running, RunStatus.OOM, error)
+            return [self._lost(running, RunStatus.OOM, error)]
         except RayError as error:
-            return self._lost(running, RunStatus.LOST, error)
+            return [self._lost(running, RunStatus.LOST, error)]
         except StopIteration:
-            return self._lost(running, RunStatus.LOST, RuntimeError("it ended without a result"))
-        if isinstance(event, RunResult):
+            silence = RuntimeError("it ended without a result")
+            return [self._lost(running, RunStatus.LOST, silence)]
+        if isinstance(sent[-1], RunResult):
             self._running.remove(running)
             self._idle[running.cores].append(running.worker)
-        return RunEvent(running.run_id, event)
+        return [RunEvent(running.run_id, event) for event in sent]
 
     def _lost(self, running: _Running, status: RunStatus, error: Exception) -> RunEvent:
         self._running.remove(running)

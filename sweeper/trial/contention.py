@@ -14,8 +14,9 @@ import time
 from collections.abc import Collection
 from typing import NamedTuple
 
-CONTENDED_SHARE = 0.02
-"""Of the leased core-time; more, and a run's speed is not to be trusted."""
+CONTENDED_SHARE = 0.05
+"""Of the leased core-time; more, and a run's speed is not to be trusted. Ray and the launcher
+take up to 0.03 themselves where a study leases every core of a small machine."""
 SHORTEST_SECONDS = 5.0
 """/proc/stat counts in hundredths of a second: over less, rounding alone is half a percent."""
 
