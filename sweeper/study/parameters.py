@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -26,9 +27,9 @@ class _Parameter(Spec):
     """Searched only while the named parameters have the given value, or one of a list."""
 
     @property
+    @abstractmethod
     def values(self) -> tuple[ParamValue, ...] | None:
         """Every value in order; None for a continuous range."""
-        raise NotImplementedError
 
     @property
     def text(self) -> str:
