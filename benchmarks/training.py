@@ -24,8 +24,8 @@ from sweeper.core.clock import BudgetSpec, Deadline, MonotonicClock
 from sweeper.core.timing import PhaseTimer
 from sweeper.envs.make import make_vec_env
 from sweeper.envs.spec import EnvSpec
-from sweeper.rl.build import build_agent
-from sweeper.rl.rollout import Collector
+from sweeper.envs.wrapped import MeteredVecEnv
+from sweeper.rl.build import build_learner
 from sweeper.rl.spec import PPOSpec
 from sweeper.trial.cores import usable_cores, usable_cpus
 
@@ -104,32 +104,14 @@ def ours(
         )
     )
     timer = timer or PhaseTimer(MonotonicClock())
-    agent = build_agent(
-        spec,
-        observation_space=vec_env.single_observation_space,
-        action_space=vec_env.single_action_space,
-        seed=0,
-        timer=timer,
-    )
-    collector = Collector(
-        vec_env,
-        agent.evaluator,
-        agent.distribution,
-        n_steps=case.n_steps,
-        seed=0,
-        timer=timer,
-        observation_normalizer=None,
-        reward_normalizer=None,
-    )
-    collector.reset()
-    deadline = Deadline(MonotonicClock(), BudgetSpec(env_steps=10**15))
+    metered = MeteredVecEnv(vec_env, timer)
+    metered.deadline = deadline = Deadline(MonotonicClock(), BudgetSpec(env_steps=10**15))
+    updates = build_learner(spec, metered, seed=0, timer=timer).train(deadline)
 
     def work() -> int:
         before = deadline.env_steps
         for _ in range(case.rollouts):
-            rollout = collector.collect(deadline)
-            assert rollout is not None
-            agent.learner.update(rollout, deadline)
+            next(updates)
         return deadline.env_steps - before
 
     return work

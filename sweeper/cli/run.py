@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 
 from sweeper.cli.printing import json_line
 from sweeper.cli.run_display import RunDisplay
@@ -21,6 +22,7 @@ from sweeper.core.records import (
     TrialEvent,
     WaitingForCores,
 )
+from sweeper.trial.checkpoint import Checkpoint
 from sweeper.trial.diagnose import Diagnosis, diagnose
 from sweeper.trial.run import run_trial
 from sweeper.trial.spec import TrialSpec
@@ -38,24 +40,31 @@ Show = Callable[[TrialEvent, Diagnosis | None], None]
 EXIT_CODES = {RunStatus.COMPLETED: 0, RunStatus.INTERRUPTED: 130}
 
 
-def run_once(spec: TrialSpec) -> int:
-    """Run a trial and print what it yields; returns the exit code.
+def run_once(
+    spec: TrialSpec, *, resume: Checkpoint | None = None, checkpoint: Path | None = None
+) -> int:
+    """Run a trial and print what it yields; returns the exit code. `resume` is where to begin,
+    `checkpoint` where to save what was trained.
 
     Ctrl-C ends the training gently; a second one ends the process. So does the watchdog, with
     a line on standard error, if the trial outlives its limits.
     """
     if sys.stdout.isatty():
-        return _run(spec, RunDisplay(spec).show)
+        display = RunDisplay(spec, saved=checkpoint, spent_steps=resume.env_steps if resume else 0)
+        return _run(spec, display.show, resume, checkpoint)
     with _records() as write:
-        return _run(spec, write)
+        return _run(spec, write, resume, checkpoint)
 
 
-def _run(spec: TrialSpec, show: Show) -> int:
+def _run(spec: TrialSpec, show: Show, resume: Checkpoint | None, checkpoint: Path | None) -> int:
     code, curve = 1, []
     watchdog = Watchdog(own_group=False)
     try:
         with _interrupts() as stop:
-            for event in run_trial(spec, stop=stop, watchdog=watchdog):
+            events = run_trial(
+                spec, stop=stop, watchdog=watchdog, resume=resume, checkpoint=checkpoint
+            )
+            for event in events:
                 diagnosis = None
                 if isinstance(event, Measurement):
                     curve.append(event)

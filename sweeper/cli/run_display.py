@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from rich.console import Console
 
 from sweeper.core.records import (
@@ -23,8 +25,11 @@ LINES = 20
 class RunDisplay:
     """What a person reads: how training goes, and what came of it."""
 
-    def __init__(self, spec: TrialSpec) -> None:
+    def __init__(self, spec: TrialSpec, *, saved: Path | None = None, spent_steps: int = 0) -> None:
+        """`saved` is where a checkpoint will be, `spent_steps` what was trained before."""
         self._spec = spec
+        self._saved = saved
+        self._spent_steps = spent_steps
         self._console = Console(highlight=False, markup=False)
         self._shown_at = 0.0
 
@@ -54,6 +59,8 @@ class RunDisplay:
             f"{self._spec.env.name}: {self._spec.algorithm.kind} for {self._spec.budget}, "
             f"{parallelism.n_envs} envs in {workers}, set up in {event.setup_seconds:.1f} s"
         )
+        if self._spent_steps:
+            self._console.print(f"going on after {self._spent_steps:,d} env steps")
         self._console.print(
             f"{'seconds':>9} {'env steps':>12} {'steps/s':>9} {'return':>9} {'KL':>8}", style="dim"
         )
@@ -77,6 +84,11 @@ class RunDisplay:
                 f"{format_metric('steps_per_second', result.steps_per_second)} env steps/s",
                 style="bold",
             )
+        if self._saved is not None and result.status in (
+            RunStatus.COMPLETED,
+            RunStatus.INTERRUPTED,
+        ):
+            self._console.print(f"saved: {self._saved}; play it: sweeper evaluate {self._saved}")
         if result.elapsed_seconds:
             phases = result.phases
             shares = {

@@ -92,7 +92,12 @@ class Deadline:
     clock: Clock
     budget: BudgetSpec
     env_steps: int = 0
+    """Since training began here."""
     stop: StopSignal = field(default_factory=StopSignal)
+    spent_env_steps: int = 0
+    """Before that, by the training that this one goes on from."""
+    spent_seconds: float = 0.0
+    """Likewise."""
     started_at: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -100,23 +105,23 @@ class Deadline:
 
     @property
     def elapsed_seconds(self) -> float:
-        """Seconds since training began."""
+        """Seconds since training began here."""
         return self.clock.now() - self.started_at
 
     @property
     def progress(self) -> float:
         """Share of the budget that is spent, in [0, 1]."""
         if self.budget.seconds is not None:
-            return min(1.0, self.elapsed_seconds / self.budget.seconds)
+            return min(1.0, (self.spent_seconds + self.elapsed_seconds) / self.budget.seconds)
         assert self.budget.env_steps is not None
-        return min(1.0, self.env_steps / self.budget.env_steps)
+        return min(1.0, (self.spent_env_steps + self.env_steps) / self.budget.env_steps)
 
     @property
     def out_of_time(self) -> bool:
         """Whether to drop everything: the seconds are spent, or someone said stop."""
         seconds = self.budget.seconds
         return self.stop.requested or (
-            seconds is not None and self.clock.now() - self.started_at >= seconds
+            seconds is not None and self.spent_seconds + self.elapsed_seconds >= seconds
         )
 
     @property
@@ -124,11 +129,13 @@ class Deadline:
         """Whether collecting must end; steps that are paid for may still be learned from
         unless `out_of_time`."""
         steps = self.budget.env_steps
-        return self.out_of_time or (steps is not None and self.env_steps >= steps)
+        return self.out_of_time or (
+            steps is not None and self.spent_env_steps + self.env_steps >= steps
+        )
 
     @property
     def overshoot_seconds(self) -> float:
         """Seconds past a wall-clock budget; 0 for a budget of env steps."""
         if self.budget.seconds is None:
             return 0.0
-        return max(0.0, self.elapsed_seconds - self.budget.seconds)
+        return max(0.0, self.spent_seconds + self.elapsed_seconds - self.budget.seconds)

@@ -35,7 +35,7 @@ class _Losses(NamedTuple):
 
 
 class A2C:
-    """The A2C and ACKTR learner; see `Learner`."""
+    """A2C and ACKTR; see `Algorithm`."""
 
     def __init__(
         self,
@@ -49,13 +49,13 @@ class A2C:
         self._spec = spec
         self._policy = policy
         self._evaluator = evaluator
-        self._optimizer = Optimizer(
+        self.optimizer = Optimizer(
             spec.optimizer,
             policy.flat,
             max_grad_norm=spec.max_grad_norm,
             blocks=policy.fisher_blocks(),
         )
-        kfac = self._optimizer.kfac
+        kfac = self.optimizer.kfac
         self._fisher = None if kfac is None else FisherPass(kfac, policy, evaluator, seed=seed)
         self._timer = timer
 
@@ -63,7 +63,7 @@ class A2C:
         """One step along the gradient of the whole rollout."""
         spec = self._spec
         progress = deadline.progress
-        self._optimizer.set_progress(progress)
+        self.optimizer.set_progress(progress)
         # What overflows is not finite, and is looked for at the end.
         with self._timer("gradient"), np.errstate(over="ignore", invalid="ignore"):
             batch = build_batch(
@@ -77,11 +77,11 @@ class A2C:
             else:
                 losses = self._autograd(batch)
             with self._timer("optimizer"):
-                step = self._optimizer.step()
+                step = self.optimizer.step()
             if not (math.isfinite(step.grad_norm) and self._policy.flat.isfinite().all()):
                 raise DivergedError("the gradient or the parameters are NaN or infinite")
         return UpdateStatistics(
-            learning_rate=self._optimizer.learning_rate(progress),
+            learning_rate=self.optimizer.learning_rate(progress),
             entropy=losses.entropy,
             policy_loss=losses.policy_loss,
             value_loss=losses.value_loss,

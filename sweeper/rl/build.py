@@ -1,50 +1,38 @@
-"""AlgorithmSpec -> the network, how it is run, and what trains it."""
+"""AlgorithmSpec -> a learner."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from pydantic import ValidationError
 
-import gymnasium
-
+from sweeper.core.errors import InputError
 from sweeper.core.timing import PhaseTimer
-from sweeper.rl.a2c import A2C
-from sweeper.rl.distributions import Distribution, distribution_for
-from sweeper.rl.features import Features
+from sweeper.envs.vec_env import VecEnv
+from sweeper.rl.actor_critic import ActorCriticLearner
+from sweeper.rl.custom import checked_parameters, learner_class
+from sweeper.rl.foreign import CustomSpec, SB3Spec
 from sweeper.rl.learner import Learner
-from sweeper.rl.numpy_policy import NumpyPolicy
-from sweeper.rl.policy import ActorCritic, AutogradEvaluator, Evaluator
-from sweeper.rl.ppo import PPO
-from sweeper.rl.spec import A2CSpec, ACKTRSpec, AlgorithmSpec, PPOSpec
+from sweeper.rl.spec import AlgorithmSpec
 
 
-class Agent(NamedTuple):
-    """Everything that acts and learns."""
-
-    policy: ActorCritic
-    evaluator: Evaluator
-    distribution: Distribution
-    learner: Learner
-
-
-def build_agent(
-    spec: AlgorithmSpec,
-    *,
-    observation_space: gymnasium.Space[Any],
-    action_space: gymnasium.Space[Any],
-    seed: int,
-    timer: PhaseTimer,
-) -> Agent:
-    """A fresh agent for these spaces; InputError names a space it cannot serve."""
-    distribution = distribution_for(action_space)
-    features = Features(observation_space)
-    policy = ActorCritic(features.size, distribution, spec.network, seed=seed)
-    evaluator: Evaluator = (
-        NumpyPolicy(policy) if spec.network.gradient == "derived" else AutogradEvaluator(policy)
-    )
-    learner: Learner
+def build_learner(spec: AlgorithmSpec, vec_env: VecEnv, *, seed: int, timer: PhaseTimer) -> Learner:
+    """A fresh learner on these environments; InputError names a space it cannot serve, and what
+    is wrong with a learner of the user's own."""
     match spec:
-        case PPOSpec():
-            learner = PPO(spec, policy, evaluator, seed=seed, timer=timer)
-        case A2CSpec() | ACKTRSpec():
-            learner = A2C(spec, policy, evaluator, seed=seed, timer=timer)
-    return Agent(policy, evaluator, distribution, learner)
+        case CustomSpec():
+            return _custom(spec, vec_env, seed=seed, timer=timer)
+        case SB3Spec():
+            from sweeper.rl.sb3 import SB3Learner  # noqa: PLC0415 - an extra
+
+            return SB3Learner(spec, vec_env, seed=seed, timer=timer)
+        case _:
+            return ActorCriticLearner(spec, vec_env, seed=seed, timer=timer)
+
+
+def _custom(spec: CustomSpec, vec_env: VecEnv, *, seed: int, timer: PhaseTimer) -> Learner:
+    try:
+        parameters = checked_parameters(spec)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, ("algorithm", *first["loc"])))
+        raise InputError(f"{key}: {first['msg']}") from error
+    return learner_class(spec.kind)(parameters, vec_env, seed=seed, timer=timer)

@@ -43,7 +43,7 @@ class _Losses(NamedTuple):
 
 
 class PPO:
-    """The PPO learner; see `Learner`."""
+    """PPO; see `Algorithm`."""
 
     def __init__(
         self,
@@ -57,13 +57,13 @@ class PPO:
         self._spec = spec
         self._policy = policy
         self._evaluator = evaluator
-        self._optimizer = Optimizer(
+        self.optimizer = Optimizer(
             spec.optimizer,
             policy.flat,
             max_grad_norm=spec.max_grad_norm,
             blocks=policy.fisher_blocks(),
         )
-        kfac = self._optimizer.kfac
+        kfac = self.optimizer.kfac
         self._fisher = None if kfac is None else FisherPass(kfac, policy, evaluator, seed=seed)
         self._rng = np.random.default_rng(seed)
         self._timer = timer
@@ -73,7 +73,7 @@ class PPO:
         spec, timer = self._spec, self._timer
         progress = deadline.progress
         clip = spec.clip_range * multiplier(spec.clip_range_schedule, progress)
-        self._optimizer.set_progress(progress)
+        self.optimizer.set_progress(progress)
         # What overflows is not finite, and is looked for at the end.
         with timer("gradient"), np.errstate(over="ignore", invalid="ignore"):
             batch = build_batch(
@@ -91,7 +91,7 @@ class PPO:
                     minibatch = shuffled.slice(start, start + minibatch_size)
                     minibatch_losses = self._gradient(minibatch, clip, watched)
                     with timer("optimizer"):
-                        steps.append(self._optimizer.step())
+                        steps.append(self.optimizer.step())
                     if minibatch_losses is not None:
                         losses.append(minibatch_losses)
                     if deadline.out_of_time:
@@ -198,7 +198,7 @@ class PPO:
         policy_loss, value_loss, entropy, approx_kl, clip_fraction = means
         nus = [step.kfac_nu for step in steps if step.kfac_nu is not None]
         return UpdateStatistics(
-            learning_rate=self._optimizer.learning_rate(progress),
+            learning_rate=self.optimizer.learning_rate(progress),
             approx_kl=approx_kl,
             clip_fraction=clip_fraction,
             entropy=entropy,

@@ -5,7 +5,6 @@ Notation: T steps, N environments, D features, A action dimensions.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 from sweeper.core.clock import Deadline
 from sweeper.core.errors import DivergedError
 from sweeper.core.timing import PhaseTimer
-from sweeper.envs.normalize import ObservationNormalizer, RewardNormalizer
 from sweeper.envs.vec_env import Observation, VecEnv, VecStep
 from sweeper.rl.distributions import Distribution
 from sweeper.rl.features import Features
@@ -66,38 +64,6 @@ class Batch(NamedTuple):
         return Batch(*(array[start:stop] for array in self))
 
 
-class EpisodeStatistics:
-    """Training episodes: how many, and the last hundred of them."""
-
-    WINDOW = 100
-
-    def __init__(self) -> None:
-        self.episodes = 0
-        self._returns: deque[float] = deque(maxlen=self.WINDOW)
-        self._lengths: deque[int] = deque(maxlen=self.WINDOW)
-
-    def add(self, returns: NDArray[np.float64], lengths: NDArray[np.int64]) -> None:
-        """Count finished episodes: undiscounted returns [k] and lengths [k]."""
-        self.episodes += len(returns)
-        self._returns.extend(returns.tolist())
-        self._lengths.extend(lengths.tolist())
-
-    @property
-    def mean_return(self) -> float | None:
-        """Mean return of the last hundred episodes; None before the first."""
-        return sum(self._returns) / len(self._returns) if self._returns else None
-
-    @property
-    def mean_length(self) -> float | None:
-        """Mean length of the same episodes, in env steps."""
-        return sum(self._lengths) / len(self._lengths) if self._lengths else None
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the means are over a full window."""
-        return len(self._returns) == self.WINDOW
-
-
 class Collector:
     """Steps a VecEnv under a policy into preallocated storage."""
 
@@ -110,17 +76,12 @@ class Collector:
         n_steps: int,
         seed: int,
         timer: PhaseTimer,
-        observation_normalizer: ObservationNormalizer | None,
-        reward_normalizer: RewardNormalizer | None,
     ) -> None:
-        self.statistics = EpisodeStatistics()
         self._vec_env = vec_env
         self._evaluator = evaluator
         self._distribution = distribution
         self._rng = np.random.default_rng(seed)
         self._timer = timer
-        self._observation_normalizer = observation_normalizer
-        self._reward_normalizer = reward_normalizer
         self._encode = Features(vec_env.single_observation_space)
         n = vec_env.n_envs
         self._features = np.zeros((n_steps + 1, n, self._encode.size), np.float32)
@@ -132,14 +93,13 @@ class Collector:
 
     def reset(self) -> None:
         """Reset the environments; their first observations open the first rollout."""
-        self._observe(self._vec_env.reset(), self._features[-1])
+        self._encode(self._vec_env.reset(), self._features[-1])
 
     def collect(self, deadline: Deadline) -> Rollout | None:
         """The next T steps, or None when the deadline cut them short.
 
-        Each group of environments is stepped while the policy acts for the next. Steps are
-        counted on the deadline as they finish. Raises DivergedError on observations that
-        are not finite, and whatever the VecEnv raises.
+        Each group of environments is stepped while the policy acts for the next. Raises
+        DivergedError on observations that are not finite, and whatever the VecEnv raises.
         """
         vec_env, timer = self._vec_env, self._timer
         n_steps, n_envs = self._reward.shape
@@ -151,13 +111,10 @@ class Collector:
                 self._act(0, group, rows, noise)
             for t in range(n_steps):
                 for group, rows in enumerate(vec_env.groups):
-                    with timer("env_wait"):
-                        step = vec_env.step_wait(group)
-                    self._record(t, rows, step)
-                    deadline.env_steps += rows.stop - rows.start
+                    self._record(t, rows, vec_env.step_wait(group))
                     more = t + 1 < n_steps
                     if deadline.out_of_time or (more and rows.stop == n_envs and deadline.expired):
-                        self._drain(group, deadline, again=more)
+                        self._drain(group, again=more)
                         return None
                     if more:
                         self._act(t + 1, group, rows, noise)
@@ -170,32 +127,17 @@ class Collector:
             action = self._distribution.sample(outputs, log_std, noise[t, rows])
             self._action[t, rows] = action
             env_action = self._distribution.to_env(action)
-        with self._timer("env_wait"):
-            self._vec_env.step_async(env_action, group)
+        self._vec_env.step_async(env_action, group)
 
     def _record(self, t: int, rows: slice, step: VecStep) -> None:
-        reward = step.reward
-        if self._reward_normalizer is not None:
-            with self._timer("normalize"):
-                reward = self._reward_normalizer(step.reward, step.terminated, step.truncated, rows)
-        self._reward[t, rows] = reward
+        self._reward[t, rows] = step.reward
         self._terminated[t, rows] = step.terminated
         self._truncated[t, rows] = step.truncated
-        self._observe(step.observation, self._features[t + 1, rows])
-        ended = step.terminated | step.truncated
-        if ended.any():
-            self.statistics.add(step.episode_return[ended], step.episode_length[ended])
-            for i in np.flatnonzero(step.truncated & ~step.terminated):
-                self._final.append((t, rows.start + int(i), self._final_features(step, int(i))))
-
-    def _observe(self, observation: Observation, out: F32) -> None:
-        if self._observation_normalizer is None:
-            self._encode(observation, out)
-        else:
-            assert not isinstance(observation, dict)  # only Box observations are normalized
-            with self._timer("normalize"):
-                self._observation_normalizer.update(observation)
-                self._encode(self._observation_normalizer.normalize(observation), out)
+        self._encode(step.observation, self._features[t + 1, rows])
+        cut = step.truncated & ~step.terminated
+        if cut.any():
+            for i in np.flatnonzero(cut).tolist():
+                self._final.append((t, rows.start + i, self._final_features(step, i)))
 
     def _final_features(self, step: VecStep, i: int) -> F32:
         final = step.final_observation
@@ -204,21 +146,16 @@ class Collector:
             if isinstance(final, dict)
             else final[i : i + 1]
         )
-        if self._observation_normalizer is not None:
-            assert not isinstance(row, dict)
-            row = self._observation_normalizer.normalize(row)
         features: F32 = np.empty((1, self._encode.size), np.float32)
         self._encode(row, features)
         return features.reshape(-1)
 
-    def _drain(self, current: int, deadline: Deadline, *, again: bool) -> None:
+    def _drain(self, current: int, *, again: bool) -> None:
         """Finish the steps in flight: of the groups after the current one, and, where the
         earlier ones have been set going `again`, of those too."""
-        for group, rows in enumerate(self._vec_env.groups):
+        for group in range(len(self._vec_env.groups)):
             if group > current or (again and group < current):
-                with self._timer("env_wait"):
-                    self._vec_env.step_wait(group)
-                deadline.env_steps += rows.stop - rows.start
+                self._vec_env.step_wait(group)
 
     def _check_finite(self) -> None:
         if not (np.isfinite(self._features).all() and np.isfinite(self._reward).all()):

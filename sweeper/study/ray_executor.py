@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import tempfile
 import time
 import uuid
@@ -28,7 +29,7 @@ from sweeper.core.clock import StopSignal
 from sweeper.core.errors import InputError, SweeperError
 from sweeper.core.records import Evaluation, Measurement, RunResult, RunStatus, TrialEvent
 from sweeper.study.executor import RunEvent, lost_result
-from sweeper.study.reaper import start_reaper
+from sweeper.study.reaper import FILE, Mark, marking, start_reaper
 from sweeper.trial.cores import usable_cores
 from sweeper.trial.run import run_trial
 from sweeper.trial.spec import TrialSpec
@@ -53,7 +54,9 @@ class ClusterLostError(SweeperError):
 class _TrialWorker:
     """Runs trials on one thread while another takes the word to stop."""
 
-    def __init__(self) -> None:
+    def __init__(self, import_path: list[str]) -> None:
+        """import_path: the launcher's; what a study names by dotted path is found by it."""
+        sys.path.extend(path for path in import_path if path not in sys.path)
         # By run, since the word may come before its run begins, or after it has ended.
         self._stops: defaultdict[int, StopSignal] = defaultdict(StopSignal)
         self._watchdog = Watchdog(own_group=True)
@@ -62,13 +65,16 @@ class _TrialWorker:
         self._watchdog.note = Path(note)
         try:
             unsent: list[TrialEvent] = []
-            sent_at = time.monotonic()
+            quiet_until = 0.0  # the first measurement shows at once that all goes well
             for event in run_trial(spec, stop=self._stops[run_id], watchdog=self._watchdog):
                 unsent.append(event)
                 may_wait = isinstance(event, Measurement | Evaluation)
-                if not may_wait or time.monotonic() - sent_at >= SEND_SECONDS:
-                    yield unsent
-                    unsent, sent_at = [], time.monotonic()
+                if may_wait and time.monotonic() < quiet_until:
+                    continue
+                yield unsent
+                unsent = []
+                if may_wait:
+                    quiet_until = time.monotonic() + SEND_SECONDS
         finally:
             del self._stops[run_id]
 
@@ -110,8 +116,9 @@ class RayExecutor:
     """
 
     def __init__(self, address: str = "local") -> None:
-        self._reaper = start_reaper()
-        _connect(address)
+        mark = Mark.mine()
+        self._reaper = start_reaper(mark)
+        _connect(address, mark)
         sizes = [int(n["Resources"].get("CPU", 0)) for n in ray.nodes() if n["Alive"]]
         self.total_cores, self.largest_node_cores = sum(sizes), max(sizes)
         self._free_cores = self.total_cores
@@ -225,7 +232,7 @@ class RayExecutor:
 
     def _new_worker(self, cores: int) -> Any:
         self._free_cores -= cores
-        return _TRIAL_WORKER.options(num_cpus=cores).remote()
+        return _TRIAL_WORKER.options(num_cpus=cores).remote(sys.path)
 
 
 def _watchdogs_word(running: _Running) -> str | None:
@@ -252,7 +259,7 @@ def _take_note(path: str) -> str | None:
     return text
 
 
-def _connect(address: str) -> None:
+def _connect(address: str, mark: Mark) -> None:
     """Join the cluster at `address`, or start a Ray of our own for `local`."""
     if address == "auto":
         # Ray's own `auto` joins any Ray of this machine: another launcher's, which ends with it.
@@ -272,4 +279,8 @@ def _connect(address: str) -> None:
             return
         except ConnectionError as error:
             raise InputError(f"ray: no cluster answers at {address!r}: {error}") from error
-    ray.init(address="local", num_cpus=len(usable_cores()), include_dashboard=False, **common)
+    with marking(mark):
+        context = ray.init(
+            address="local", num_cpus=len(usable_cores()), include_dashboard=False, **common
+        )
+    Path(context.address_info["session_dir"], FILE).write_text(str(mark), encoding="utf-8")

@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -37,9 +38,11 @@ from sweeper.core.timing import PhaseTimer
 from sweeper.envs.make import describe, make_vec_env
 from sweeper.envs.normalize import ObservationNormalizer, RewardNormalizer
 from sweeper.envs.vec_env import VecEnv
-from sweeper.rl.build import Agent, build_agent
-from sweeper.rl.learner import UpdateStatistics
-from sweeper.rl.rollout import Collector
+from sweeper.envs.wrapped import MeteredVecEnv, NormalizedVecEnv
+from sweeper.rl.build import build_learner
+from sweeper.rl.custom import discount
+from sweeper.rl.learner import Learner, UpdateStatistics
+from sweeper.trial.checkpoint import Checkpoint
 from sweeper.trial.contention import CONTENDED_SHARE
 from sweeper.trial.cores import CoreLease, CoresTaken, try_lease
 from sweeper.trial.curve import Curve
@@ -62,6 +65,8 @@ def run_trial(
     clock: Clock | None = None,
     stop: StopSignal | None = None,
     watchdog: Watchdog | None = None,
+    resume: Checkpoint | None = None,
+    checkpoint: Path | None = None,
 ) -> Iterator[TrialEvent]:
     """Train and evaluate one configuration.
 
@@ -69,8 +74,13 @@ def run_trial(
     Evaluations and, last and whatever happens, one RunResult: a trial that fails is a result
     with a reason. `stop` ends training at the next deadline check, with status PRUNED or
     INTERRUPTED. A `watchdog` ends this process if the trial does not end by itself.
+
+    `resume` is where to begin: what it has spent of the budget is spent, its environments
+    begin new episodes, and the result counts what is added. Training that ends, stopped or
+    not, is written to `checkpoint`.
     """
     trial = _Trial(spec, clock or MonotonicClock(), stop or StopSignal(), watchdog)
+    trial.resume, trial.checkpoint = resume, checkpoint
     try:
         yield from trial.events()
     except Exception as error:  # noqa: BLE001 - whatever an environment or a library may raise
@@ -85,13 +95,17 @@ class _Trial:
         self._clock = clock
         self._stop = stop
         self._watchdog = watchdog
+        self.resume: Checkpoint | None = None
+        self.checkpoint: Path | None = None
         self._born_at = clock.now()
         self._timer = PhaseTimer(clock)
         self._setup_seconds: float | None = None
         self._deadline: Deadline | None = None
         self._elapsed_seconds: float | None = None
         self._overshoot_seconds = 0.0
-        self._collector: Collector | None = None
+        self._vec_env: MeteredVecEnv | None = None
+        self._observation: ObservationNormalizer | None = None
+        self._reward: RewardNormalizer | None = None
         self._meter: UsageMeter | None = None
         self._cost: Cost | None = None
         self._cpus: tuple[int, ...] = ()
@@ -119,34 +133,28 @@ class _Trial:
             stack.enter_context(pinned_to(lease.cpus))
             torch.set_num_threads(spec.parallelism.torch_threads)
             stack.enter_context(threadpool_limits(spec.parallelism.torch_threads))
-            vec_env = stack.enter_context(self._make_vec_env())
-            environment = describe(spec.env)
-            self._curve = Curve(environment.reward_threshold)
-            agent = build_agent(
-                spec.algorithm,
-                observation_space=vec_env.single_observation_space,
-                action_space=vec_env.single_action_space,
-                seed=spec.seed,
-                timer=self._timer,
+            self._vec_env = metered = stack.enter_context(
+                MeteredVecEnv(self._make_vec_env(), self._timer)
             )
-            normalizer = (
-                ObservationNormalizer(vec_env.single_observation_space)
-                if spec.env.normalize_observation
-                else None
+            self._curve = Curve(describe(spec.env).reward_threshold)
+            learner = build_learner(
+                spec.algorithm, self._normalized(metered), seed=self._seed, timer=self._timer
             )
-            self._collector = self._make_collector(vec_env, agent, normalizer)
-            self._collector.reset()
+            if self.resume is not None:
+                self.resume.restore(learner, observation=self._observation, reward=self._reward)
             self._meter = UsageMeter(self._cpus if CAN_PIN else (), cores=spec.parallelism.cores)
             self._meter.begin()
             self._setup_seconds = self._clock.now() - self._born_at
             if self._setup_seconds > limits.setup_seconds:
                 raise LimitError(too_long)
-            yield TrainingStarted(self._setup_seconds, vec_env.n_workers, host)
-            yield from self._train(agent, self._collector)
-            vec_env.close()
+            yield TrainingStarted(self._setup_seconds, metered.n_workers, host)
+            yield from self._train(learner, metered)
+            metered.close()
+            if self.checkpoint is not None:
+                self._save(learner, self.checkpoint)
             was_cut = self._stop.requested  # who asks later is too late
             if not was_cut:
-                yield from self._evaluate(agent, normalizer)
+                yield from self._evaluate(learner)
         if not was_cut:
             yield self.result(RunStatus.COMPLETED, None)
         elif self._stop.pruned is not None:
@@ -184,29 +192,35 @@ class _Trial:
             envs_per_worker=parallelism.resolved_envs_per_worker,
             start_method=parallelism.start_method,
             n_groups=2 if parallelism.overlap else 1,
-            seed=self._spec.seed,
+            seed=self._seed,
             cpus=self._cpus,
         )
 
-    def _make_collector(
-        self, vec_env: VecEnv, agent: Agent, normalizer: ObservationNormalizer | None
-    ) -> Collector:
-        return Collector(
-            vec_env,
-            agent.evaluator,
-            agent.distribution,
-            n_steps=self._spec.algorithm.n_steps,
-            seed=self._spec.seed,
-            timer=self._timer,
-            observation_normalizer=normalizer,
-            reward_normalizer=(
-                RewardNormalizer(vec_env.n_envs, gamma=self._spec.algorithm.gamma)
-                if self._spec.env.normalize_reward
-                else None
-            ),
+    @property
+    def _seed(self) -> int:
+        """Of environments and noise: not the streams that a resumed trial has seen before."""
+        return self._spec.seed + (self.resume.env_steps if self.resume else 0)
+
+    def _save(self, learner: Learner, path: Path) -> None:
+        assert self._deadline is not None
+        Checkpoint.of(
+            self._spec, self._deadline, learner, observation=self._observation, reward=self._reward
+        ).save(path)
+
+    def _normalized(self, vec_env: MeteredVecEnv) -> VecEnv:
+        """The VecEnv that the learner sees."""
+        env = self._spec.env
+        if env.normalize_observation:
+            self._observation = ObservationNormalizer(vec_env.single_observation_space)
+        if env.normalize_reward:
+            self._reward = RewardNormalizer(vec_env.n_envs, gamma=discount(self._spec.algorithm))
+        if self._observation is None and self._reward is None:
+            return vec_env
+        return NormalizedVecEnv(
+            vec_env, observation=self._observation, reward=self._reward, timer=self._timer
         )
 
-    def _train(self, agent: Agent, collector: Collector) -> Iterator[Measurement]:
+    def _train(self, learner: Learner, vec_env: MeteredVecEnv) -> Iterator[Measurement]:
         """Collect and update until the deadline; the budget is what passes in here."""
         assert self._meter is not None
         budget, grace = self._spec.budget, self._spec.limits.grace_seconds
@@ -215,27 +229,28 @@ class _Trial:
             f"training did not end within limits.grace_seconds = {grace:g} after its "
             f"budget of {budget}",
         )
-        self._deadline = deadline = Deadline(self._clock, self._spec.budget, stop=self._stop)
+        self._deadline = deadline = Deadline(self._clock, budget, stop=self._stop)
+        if self.resume is not None:
+            deadline.spent_env_steps = self.resume.env_steps
+            deadline.spent_seconds = self.resume.elapsed_seconds
+        vec_env.deadline = deadline
         self._timer.start()
         try:
             measured = -1  # which of the MEASUREMENTS equal parts of the budget
             statistics: UpdateStatistics | None = None
-            while not deadline.expired:
-                rollout = collector.collect(deadline)
-                if rollout is None:
-                    break
-                statistics = agent.learner.update(rollout, deadline)
+            for statistics in learner.train(deadline):
                 self._updates += 1
+                episodes = vec_env.statistics
                 self._curve.add(
-                    deadline.elapsed_seconds,
-                    collector.statistics.mean_return,
-                    is_full=collector.statistics.is_full,
+                    deadline.elapsed_seconds, episodes.mean_return, is_full=episodes.is_full
                 )
                 part = int(deadline.progress * MEASUREMENTS)
                 if part > measured:
                     measured = part
                     yield self._measure(deadline, statistics)
                     statistics = None
+                if deadline.expired:
+                    break
             if statistics is not None:  # the last update is always among them
                 yield self._measure(deadline, statistics)
         finally:
@@ -246,10 +261,10 @@ class _Trial:
 
     def _measure(self, deadline: Deadline, statistics: UpdateStatistics) -> Measurement:
         assert self._meter is not None
-        assert self._collector is not None
+        assert self._vec_env is not None
         usage, elapsed = self._meter.read(), deadline.elapsed_seconds
         cpu_seconds = self._meter.cpu_seconds_so_far(usage)
-        episodes = self._collector.statistics
+        episodes = self._vec_env.statistics
         return Measurement(
             elapsed_seconds=elapsed,
             progress=deadline.progress,
@@ -264,19 +279,17 @@ class _Trial:
             **statistics._asdict(),
         )
 
-    def _evaluate(
-        self, agent: Agent, normalizer: ObservationNormalizer | None
-    ) -> Iterator[Evaluation]:
+    def _evaluate(self, learner: Learner) -> Iterator[Evaluation]:
         began = self._clock.now()
         seconds = 2 * self._spec.evaluation.max_seconds + self._spec.limits.grace_seconds
         self._limit(seconds, f"evaluation did not end within {seconds:g} s")
         for deterministic in (True, False):
             episodes = evaluate(
-                agent,
+                learner,
                 self._spec.env,
                 self._spec.evaluation,
                 deterministic=deterministic,
-                normalizer=normalizer,
+                normalizer=self._observation,
                 clock=self._clock,
             )
             self._evaluations.extend(episodes)
@@ -286,7 +299,7 @@ class _Trial:
     def result(self, status: RunStatus, reason: str | None) -> RunResult:
         elapsed = self._elapsed_seconds or 0.0
         env_steps = self._deadline.env_steps if self._deadline else 0
-        statistics = self._collector.statistics if self._collector else None
+        statistics = self._vec_env.statistics if self._vec_env else None
         deterministic = self._mean_return(deterministic=True)
         stochastic = self._mean_return(deterministic=False)
         cost, core_seconds = self._cost, elapsed * self._spec.parallelism.cores
@@ -322,6 +335,8 @@ class _Trial:
             worker_busy_share=self._worker_busy_share(),
             foreign_cpu_share=foreign,
             contended=None if foreign is None else foreign > CONTENDED_SHARE,
+            gpu_utilization=cost.gpu_utilization if cost else None,
+            gpu_memory_bytes=cost.gpu_memory_bytes if cost else None,
             leased_cores=self._cpus,
         )
 

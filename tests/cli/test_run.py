@@ -128,3 +128,38 @@ def test_sigint_on_a_pipe_ends_with_a_result(folder: Path) -> None:
     assert process.returncode == 130
     assert json.loads(lines[-1])["status"] == "INTERRUPTED"
     assert err == ""
+
+
+def test_what_was_trained_is_saved_gone_on_with_and_played(cli: Cli) -> None:
+    result = records(cli("run", "study.yaml", "--checkpoint", "policy.pt"))[-1]
+    played = cli("evaluate", "policy.pt", "--json")
+    assert played.code == 0
+    assert played.json["mean_return"] == result["final_return"]
+    assert played.json["env_steps"] == 640
+    more = cli("evaluate", "policy.pt", "--episodes", "7", "--stochastic")
+    assert "7 stochastic episodes: return " in more.out
+    resumed = cli("run", "--resume", "policy.pt", "--set", "budget.env_steps=1280")
+    assert resumed.code == 0
+    assert records(resumed)[-1]["env_steps"] == 640
+    with_file = cli("run", "study.yaml", "--resume", "policy.pt")
+    assert with_file.code == 2
+    assert "has spent its budget, 640 of 640 env steps" in with_file.err
+    assert "--set budget.env_steps=1280" in with_file.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("run",), "needs a study file, or --resume"),
+        (("run", "--resume", "study.yaml"), "study.yaml: not a checkpoint of sweeper"),
+        (("run", "study.yaml", "--checkpoint", "no/such/folder.pt"), "cannot be written"),
+        (("evaluate", "missing.pt"), "missing.pt: No such file"),
+    ],
+)
+def test_checkpoints_that_cannot_be_used_are_one_line(
+    cli: Cli, arguments: tuple[str, ...], message: str
+) -> None:
+    answer = cli(*arguments)
+    assert answer.code == 2
+    assert message in answer.err
+    assert answer.err.count("\n") == 1

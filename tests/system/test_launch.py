@@ -16,7 +16,7 @@ pytestmark = pytest.mark.system
 
 
 def test_a_study_leaves_its_results_and_nothing_else(world: World) -> None:
-    world.study()
+    world.study(trial={"budget": {"seconds": 2}})
     launch = world.launch()
     eventually(world.training)
     shared = world.shared_memory()
