@@ -20,7 +20,8 @@ from record_search import SEARCH, study
 
 from sweeper.core.records import RunStatus
 from sweeper.store import queries
-from sweeper.store.store import Store, StudyRef
+from sweeper.store.store import Store
+from sweeper.store.versions import StudyRef
 from sweeper.study.agenda import Again, Agenda
 from sweeper.study.claim import claim_study
 from sweeper.study.designs import random_point

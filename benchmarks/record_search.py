@@ -23,7 +23,7 @@ import numpy as np
 from harness import host
 
 from sweeper.store import queries
-from sweeper.store.queries import MeasurementRow, RunRow, TrialRow
+from sweeper.store.rows import MeasurementRow, RunRow, TrialRow
 
 DATA = Path(__file__).parent / "data" / "search.json.gz"
 N_CONFIGURATIONS, N_AGAIN = 100, 50

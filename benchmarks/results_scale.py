@@ -39,7 +39,8 @@ from sweeper.core.records import (
     RunResult,
     RunStatus,
 )
-from sweeper.store.store import Store, StudyRef
+from sweeper.store.store import Store
+from sweeper.store.versions import StudyRef
 from sweeper.trial.spec import TrialSpec
 
 STUDY = "scale"

@@ -12,7 +12,7 @@ from scipy.stats import norm
 from surrogate import units
 
 from sweeper.report.pareto import non_dominated
-from sweeper.store.queries import TrialRow
+from sweeper.store.rows import TrialRow
 from sweeper.study.agenda import Again, Agenda, Next, Objectives
 from sweeper.study.designs import random_point
 from sweeper.study.launch import Launcher

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sweeper.core.errors import InputError, SpecError
-from sweeper.store.store import StudyChangedError
+from sweeper.store.versions import StudyChangedError
 from sweeper.study.complaint import shown
 from sweeper.study.document import Document
 from sweeper.study.parse import parse

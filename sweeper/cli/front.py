@@ -14,7 +14,7 @@ from sweeper.report.pareto import study_front
 from sweeper.report.render import write_html, write_png
 from sweeper.report.tables import front_table
 from sweeper.store import queries
-from sweeper.store.queries import StudyRow, TrialRow
+from sweeper.store.rows import StudyRow, TrialRow
 from sweeper.study.edges import study_edges
 from sweeper.trial.contention import CONTENDED_SHARE
 

@@ -19,8 +19,9 @@ from sweeper.cli.reading import reading
 from sweeper.core.errors import InputError
 from sweeper.core.records import RunStatus
 from sweeper.store import queries
-from sweeper.store.queries import TrialRow
-from sweeper.store.store import Store, StudyChangedError
+from sweeper.store.rows import TrialRow
+from sweeper.store.store import Store
+from sweeper.store.versions import StudyChangedError
 from sweeper.study.claim import claim_study
 from sweeper.study.launch import Launcher
 from sweeper.study.ray_executor import RayExecutor

@@ -10,7 +10,7 @@ from sweeper.cli.progress import best_trials, ended_trials, share_done, summary,
 from sweeper.cli.table import GAP, table_lines
 from sweeper.core.records import RunStatus
 from sweeper.report.metrics import METRICS, format_metric, format_param, short_names, value_of
-from sweeper.store.queries import ParamValue, TrialRow
+from sweeper.store.rows import ParamValue, TrialRow
 from sweeper.study.launch import LaunchState
 from sweeper.study.recorder import LiveRun
 from sweeper.study.spec import StudySpec

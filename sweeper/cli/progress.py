@@ -5,7 +5,7 @@ from __future__ import annotations
 from sweeper.core.records import RunStatus
 from sweeper.report.metrics import METRICS, format_metric, format_seconds, value_of
 from sweeper.report.pareto import front
-from sweeper.store.queries import TrialRow
+from sweeper.store.rows import TrialRow
 from sweeper.study.launch import LaunchState
 from sweeper.study.spec import StudySpec
 

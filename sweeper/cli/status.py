@@ -11,7 +11,7 @@ from sweeper.cli.reading import reading
 from sweeper.cli.table import print_table
 from sweeper.core.records import RunStatus
 from sweeper.store import queries
-from sweeper.store.queries import StudyRow
+from sweeper.store.rows import StudyRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sweeper.report.metrics import format_number
 from sweeper.report.pareto import candidates, has_study_budget
 from sweeper.report.theme import PALETTES, Theme, layout, say
-from sweeper.store.queries import CurvePoint, StudyRow, TrialRow
+from sweeper.store.rows import CurvePoint, StudyRow, TrialRow
 
 MAX_TRIALS = 150
 """Curves are read of the trials with the best returns, at the end and over time; so many."""

@@ -19,7 +19,7 @@ from sweeper.report.metrics import (
 )
 from sweeper.report.statistics import Interval
 from sweeper.report.theme import PALETTES, Theme, layout, say
-from sweeper.store.queries import CurvePoint, StudyRow, TrialRow
+from sweeper.store.rows import CurvePoint, StudyRow, TrialRow
 
 MOST = 6
 """Trials that can be told apart in one plot."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from sweeper.report.metrics import METRICS, format_metric
 from sweeper.report.statistics import bootstrap
 from sweeper.report.tables import Table
-from sweeper.store.queries import RunRow, StudyRow, TrialRow
+from sweeper.store.rows import RunRow, StudyRow, TrialRow
 
 
 def confirmation_table(

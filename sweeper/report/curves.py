@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sweeper.report.metrics import format_seconds
 from sweeper.report.theme import PALETTES, Theme, layout, say, translucent
-from sweeper.store.queries import MeasurementRow, RunRow
+from sweeper.store.rows import MeasurementRow, RunRow
 
 CURVES = {
     "training_return": "training return (mean of 100 episodes)",

@@ -17,7 +17,7 @@ from ruamel.yaml.representer import SafeRepresenter
 
 from sweeper.core.errors import InputError
 from sweeper.report.metrics import METRICS, format_metric, value_of
-from sweeper.store.queries import SlotRow, StudyRow, TrialRow
+from sweeper.store.rows import SlotRow, StudyRow, TrialRow
 
 
 def trial_yaml(study: StudyRow, trial: TrialRow) -> str:

@@ -25,7 +25,7 @@ from sweeper.report.metrics import (
 from sweeper.report.pareto import study_front
 from sweeper.report.statistics import Interval
 from sweeper.report.theme import PALETTES, Theme, layout, say
-from sweeper.store.queries import StudyRow, TrialRow
+from sweeper.store.rows import StudyRow, TrialRow
 
 LABELLED_FRONT = 12
 """Fronts of up to this many trials are labelled point by point; longer ones would be a blot."""

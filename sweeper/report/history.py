@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from sweeper.report.metrics import format_seconds
 from sweeper.report.pareto import hypervolume_over_time
 from sweeper.report.theme import PALETTES, Theme, layout, say
-from sweeper.store.queries import SlotRow, StudyRow, TrialRow
+from sweeper.store.rows import SlotRow, StudyRow, TrialRow
 
 MAX_BARS = 400
 """Bars of the latest runs that a timeline draws; more cannot be told apart."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from sweeper.store.queries import ParamValue, SlotRow, TrialRow
+from sweeper.store.rows import ParamValue, SlotRow, TrialRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from sweeper.report.export import study_table
 from sweeper.report.figures import pareto_figure
 from sweeper.report.pareto import study_front
 from sweeper.store import queries
-from sweeper.store.queries import StudyRow, TrialRow
+from sweeper.store.rows import StudyRow, TrialRow
 from sweeper.store.sql import run_sql
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from sweeper.report.metrics import (
     value_of,
 )
 from sweeper.report.theme import PALETTES, Theme, layout, say
-from sweeper.store.queries import ImportanceRow, ParamValue, StudyRow, TrialRow
+from sweeper.store.rows import ImportanceRow, ParamValue, StudyRow, TrialRow
 
 MAX_LINES = 600
 _LOG_SPAN = 20.0

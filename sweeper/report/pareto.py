@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sweeper.report.metrics import value_of
-from sweeper.store.queries import StudyRow, TrialRow
+from sweeper.store.rows import StudyRow, TrialRow
 
 Floats = NDArray[np.float64]
 

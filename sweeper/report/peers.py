@@ -28,7 +28,7 @@ from sweeper.optim.spec import (
     WarmupCosineSchedule,
 )
 from sweeper.rl.spec import A2CSpec, PPOSpec
-from sweeper.store.queries import TrialRow
+from sweeper.store.rows import TrialRow
 from sweeper.trial.spec import TrialSpec
 
 

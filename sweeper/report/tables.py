@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sweeper.report.metrics import METRICS, format_metric, format_param, short_names, value_of
 from sweeper.report.pareto import study_front
-from sweeper.store.queries import StudyRow, TrialRow
+from sweeper.store.rows import StudyRow, TrialRow
 
 
 @dataclass(frozen=True, slots=True)

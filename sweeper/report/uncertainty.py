@@ -12,18 +12,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from sweeper.report.chance import Floats, probability_non_dominated
 from sweeper.report.metrics import METRICS, value_of
-from sweeper.report.pareto import candidates, has_study_budget, non_dominated
+from sweeper.report.pareto import candidates, has_study_budget
 from sweeper.report.statistics import Interval, bootstrap
-from sweeper.store.queries import SlotRow, StudyRow, TrialRow
-
-DRAWS = 400
-_SURELY = 4.0
-"""Standard errors by which a trial that is never drawn onto the front is beaten."""
-
-Floats = NDArray[np.float64]
+from sweeper.store.rows import SlotRow, StudyRow, TrialRow
 
 
 def runs_by_trial(runs: Iterable[SlotRow], seed_kind: str = "tuning") -> dict[int, list[SlotRow]]:
@@ -70,22 +64,13 @@ def front_probabilities(
     rows = candidates([t for t in trials if has_study_budget(study, t)], objectives)
     if not rows:
         return {}
-    costs = np.column_stack(
-        [
-            _scaled([value_of(trial, metric) or 0.0 for trial in rows], metric)
-            * (-1 if direction == "maximize" else 1)
-            for metric, direction in objectives.items()
-        ]
+    means = np.column_stack(
+        [_scaled([value_of(trial, m) or 0.0 for trial in rows], m) for m in objectives]
     )
-    errors = np.array(known) / np.sqrt([[max(1, trial.n_runs)] for trial in rows])  # [n, k]
-    kept = _contenders(costs, errors)
-    minimize = [False] * len(objectives)
-    draw = np.random.default_rng(0)
-    hits = np.zeros(len(kept))
-    for _ in range(DRAWS):
-        noise = draw.standard_normal((len(kept), len(objectives)))
-        hits += non_dominated(costs[kept] + errors[kept] * noise, minimize)
-    return {rows[i].number: float(h / DRAWS) for i, h in zip(kept, hits, strict=True) if h}
+    errors = np.array(known) / np.sqrt([[max(1, trial.n_runs)] for trial in rows])
+    maximize = [direction == "maximize" for direction in objectives.values()]
+    found = probability_non_dominated(means, errors, maximize)
+    return {trial.number: float(p) for trial, p in zip(rows, found, strict=True) if p}
 
 
 def intervals(runs: Sequence[SlotRow], metrics: Iterable[str]) -> dict[str, Interval]:
@@ -101,13 +86,3 @@ def intervals(runs: Sequence[SlotRow], metrics: Iterable[str]) -> dict[str, Inte
 def _scaled(values: Sequence[float], metric: str) -> Floats:
     array = np.asarray(values, dtype=np.float64)
     return np.log(np.maximum(array, 1e-12)) if METRICS[metric].relative else array
-
-
-def _contenders(costs: Floats, errors: Floats) -> NDArray[np.intp]:
-    """Rows that chance could put on the front; the rest need not be drawn."""
-    hopeful, doubtful = costs - _SURELY * errors, costs + _SURELY * errors
-    alive = np.ones(len(costs), dtype=np.bool_)
-    for row in np.flatnonzero(non_dominated(doubtful, [False] * costs.shape[1])):
-        beaten = (doubtful[row] <= hopeful).all(axis=1) & (doubtful[row] < hopeful).any(axis=1)
-        alive &= ~beaten
-    return np.flatnonzero(alive)

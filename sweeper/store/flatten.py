@@ -10,7 +10,7 @@ from typing import Any
 from sweeper.core.clock import BudgetSpec
 from sweeper.core.records import Evaluation, Measurement, RunResult
 from sweeper.rl.spec import PPOSpec
-from sweeper.store.queries import ParamValue
+from sweeper.store.rows import ParamValue
 from sweeper.store.schema import runs
 from sweeper.trial.spec import TrialSpec
 

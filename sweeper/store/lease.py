@@ -13,7 +13,7 @@ import psutil
 from sqlalchemy import Connection, delete, insert, select, update
 
 from sweeper.core.errors import InputError
-from sweeper.store.queries import LauncherRow
+from sweeper.store.rows import LauncherRow
 from sweeper.store.schema import launchers, studies
 
 _START_TOLERANCE = timedelta(seconds=2)

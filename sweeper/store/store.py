@@ -6,32 +6,15 @@ a launcher may say twice (a measurement, an episode, the end of a run) is writte
 
 from __future__ import annotations
 
-import json
-import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Self
+from typing import Self
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Engine,
-    ScalarSelect,
-    Table,
-    case,
-    delete,
-    func,
-    insert,
-    select,
-    update,
-)
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, Engine, delete, func, select, update
 
-from sweeper import __version__
 from sweeper.core.clock import BudgetSpec, utc_now
-from sweeper.core.errors import InputError
 from sweeper.core.records import Evaluation, HostRecord, Measurement, RunResult, RunStatus
 from sweeper.store import lease
 from sweeper.store import schema as t
@@ -40,39 +23,26 @@ from sweeper.store.downsample import Point, thin
 from sweeper.store.flatten import (
     budget_columns,
     configuration_columns,
-    evaluation_columns,
     measurement_columns,
     outcome_columns,
     param_columns,
 )
 from sweeper.store.migrate import lock_for_writing, migrate
-from sweeper.store.queries import ParamValue
+from sweeper.store.rows import ParamValue
+from sweeper.store.statements import (
+    UNFINISHED,
+    ensure_host,
+    follow_runs,
+    insert_evaluations,
+    insert_row,
+    insert_rows,
+    next_change,
+    replace_violations,
+    touch,
+    touch_of_run,
+)
+from sweeper.store.versions import StudyFile, StudyRef, ensure_study
 from sweeper.trial.spec import TrialSpec
-
-_UNFINISHED = (RunStatus.QUEUED.value, RunStatus.RUNNING.value)
-
-
-class StudyChangedError(InputError):
-    """The study's file is not the one that it was last launched with."""
-
-    def __init__(self, name: str, *, version: int, stored_yaml: str) -> None:
-        super().__init__(
-            f"study {name!r} was launched with another file (version {version}); "
-            "restore that file, or give the study a new name or a new version"
-        )
-        self.version = version
-        self.stored_yaml = stored_yaml
-
-
-@dataclass(frozen=True, slots=True)
-class StudyRef:
-    """A study as it is launched now."""
-
-    study_id: int
-    version_id: int
-    version_number: int
-    created: bool
-    """Whether this call made the study."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,59 +106,22 @@ class Store:
         objectives: metric -> "maximize" | "minimize", in order.
         constraints: metric -> {"min": x} and/or {"max": x}.
         new_version: whether a file that differs from the latest version makes another;
-            otherwise it raises StudyChangedError.
+            otherwise it raises StudyChangedError, unless no trial was asked for under that
+            version: then the file takes its place.
         Raises LauncherBusyError, and changes nothing, while a launcher holds the study.
         """
-        now = self._now()
-        studies, versions = t.studies.c, t.study_versions.c
+        file = StudyFile(spec_yaml, spec_sha256, env, objectives, constraints, budget)
         with self._transaction() as connection:
-            study_id = connection.scalar(select(studies.study_id).where(studies.name == name))
-            created = study_id is None
-            if study_id is None:
-                study_id = _insert(
-                    connection,
-                    t.studies,
-                    name=name,
-                    created_at=now,
-                    created_by_version=__version__,
-                    launched_at=now,
-                    change_count=0,
-                )
-            lease.require_free(connection, study_id, host=socket.gethostname(), now=now)
-            latest = connection.execute(
-                select(
-                    versions.version_id, versions.number, versions.spec_sha256, versions.spec_yaml
-                )
-                .where(versions.study_id == study_id)
-                .order_by(versions.number.desc())
-                .limit(1)
-            ).first()
-            if latest is not None and latest.spec_sha256 == spec_sha256:
-                version_id, number = latest.version_id, latest.number
-            elif latest is not None and not new_version:
-                raise StudyChangedError(name, version=latest.number, stored_yaml=latest.spec_yaml)
-            else:
-                number = 1 if latest is None else latest.number + 1
-                version_id = _insert(
-                    connection,
-                    t.study_versions,
-                    study_id=study_id,
-                    number=number,
-                    created_at=now,
-                    spec_yaml=spec_yaml,
-                    spec_sha256=spec_sha256,
-                    env=env,
-                    objectives=json.dumps(dict(objectives)),
-                    constraints=json.dumps({k: dict(v) for k, v in constraints.items()}),
-                    **budget_columns(budget),
-                )
-            connection.execute(
-                update(t.studies)
-                .where(studies.study_id == study_id)
-                .values(launched_at=now, target_trials=target_trials)
+            ref = ensure_study(
+                connection,
+                name,
+                file,
+                target_trials=target_trials,
+                new_version=new_version,
+                now=self._now(),
             )
-            _touch(connection, study_id)
-        return StudyRef(study_id, version_id, number, created)
+            touch(connection, ref.study_id)
+        return ref
 
     def add_trial(
         self,
@@ -211,7 +144,7 @@ class Store:
                 )
             )
             assert number is not None
-            trial_id = _insert(
+            trial_id = insert_row(
                 connection,
                 t.trials,
                 study_id=ref.study_id,
@@ -221,16 +154,16 @@ class Store:
                 sampler=sampler,
                 asked_at=self._now(),
                 status=RunStatus.QUEUED.value,
-                change_count=_next_change(ref.study_id),
+                change_count=next_change(ref.study_id),
                 **budget_columns(config.budget),
                 **configuration_columns(config),
             )
-            _insert_all(
+            insert_rows(
                 connection,
                 t.trial_params,
                 [{"trial_id": trial_id, "path": p, **param_columns(v)} for p, v in params.items()],
             )
-            _touch(connection, ref.study_id)
+            touch(connection, ref.study_id)
         return TrialRef(trial_id, number)
 
     def add_run(
@@ -250,7 +183,7 @@ class Store:
         seed_kind: tuning | test. host: None when it is not known yet; `finish_run` may tell.
         """
         with self._transaction() as connection:
-            run_id = _insert(
+            run_id = insert_row(
                 connection,
                 t.runs,
                 trial_id=trial_id,
@@ -258,13 +191,13 @@ class Store:
                 attempt=attempt,
                 seed=seed,
                 seed_kind=seed_kind,
-                host_id=None if host is None else _host_id(connection, host),
+                host_id=None if host is None else ensure_host(connection, host),
                 status=RunStatus.RUNNING.value,
                 started_at=self._now(),
                 **budget_columns(budget),
             )
-            _follow_runs(connection, t.trials.c.trial_id == trial_id)
-            _touch_of_run(connection, run_id)
+            follow_runs(connection, t.trials.c.trial_id == trial_id)
+            touch_of_run(connection, run_id)
         return run_id
 
     def add_measurements(self, run_id: int, rows: Sequence[Measurement]) -> None:
@@ -286,16 +219,16 @@ class Store:
                         points.run_id == run_id, points.env_steps == superseded
                     )
                 )
-            _insert_all(
+            insert_rows(
                 connection, t.measurements, [measurement_columns(run_id, row) for row in kept]
             )
-            _touch_of_run(connection, run_id)
+            touch_of_run(connection, run_id)
 
     def add_evaluations(self, run_id: int, rows: Sequence[Evaluation]) -> None:
         """Evaluation episodes of a run; an episode that is stored already is left as it is."""
         with self._transaction() as connection:
-            _insert_evaluations(connection, run_id, rows)
-            _touch_of_run(connection, run_id)
+            insert_evaluations(connection, run_id, rows)
+            touch_of_run(connection, run_id)
 
     def finish_run(
         self,
@@ -329,18 +262,18 @@ class Store:
                 "rung": rung,
             }
             if host is not None:
-                values["host_id"] = _host_id(connection, host)
+                values["host_id"] = ensure_host(connection, host)
             finished = connection.execute(
                 update(t.runs)
-                .where(t.runs.c.run_id == run_id, t.runs.c.status.in_(_UNFINISHED + late))
+                .where(t.runs.c.run_id == run_id, t.runs.c.status.in_(UNFINISHED + late))
                 .values(values)
             )
             if finished.rowcount == 0:
                 return False
             trial_id = connection.scalar(select(t.runs.c.trial_id).where(t.runs.c.run_id == run_id))
             assert trial_id is not None
-            _insert_evaluations(connection, run_id, evaluations)
-            _follow_runs(connection, t.trials.c.trial_id == trial_id)
+            insert_evaluations(connection, run_id, evaluations)
+            follow_runs(connection, t.trials.c.trial_id == trial_id)
             if feasible is not None:
                 connection.execute(
                     update(t.trials)
@@ -348,8 +281,8 @@ class Store:
                     .values(feasible=feasible)
                 )
             if violations is not None:
-                _replace_violations(connection, trial_id, violations)
-            _touch_of_run(connection, run_id)
+                replace_violations(connection, trial_id, violations)
+            touch_of_run(connection, run_id)
         return True
 
     def judge_trial(
@@ -360,10 +293,10 @@ class Store:
             connection.execute(
                 update(t.trials)
                 .where(t.trials.c.trial_id == trial_id)
-                .values(feasible=feasible, change_count=_next_change(study_id))
+                .values(feasible=feasible, change_count=next_change(study_id))
             )
-            _replace_violations(connection, trial_id, violations)
-            _touch(connection, study_id)
+            replace_violations(connection, trial_id, violations)
+            touch(connection, study_id)
 
     def mark_lost(self, study_id: int, reason: str) -> list[int]:
         """Give up every unfinished run of the study, as its launcher is dead.
@@ -372,7 +305,7 @@ class Store:
         QUEUED without a run stays so.
         """
         in_study = select(t.trials.c.trial_id).where(t.trials.c.study_id == study_id)
-        left = t.runs.c.trial_id.in_(in_study) & t.runs.c.status.in_(_UNFINISHED)
+        left = t.runs.c.trial_id.in_(in_study) & t.runs.c.status.in_(UNFINISHED)
         with self._transaction() as connection:
             lost = list(connection.scalars(select(t.runs.c.run_id).where(left).order_by("run_id")))
             if lost:
@@ -381,11 +314,11 @@ class Store:
                     .where(left)
                     .values(status=RunStatus.LOST.value, reason=reason, ended_at=self._now())
                 )
-                _follow_runs(
+                follow_runs(
                     connection,
-                    (t.trials.c.study_id == study_id) & t.trials.c.status.in_(_UNFINISHED),
+                    (t.trials.c.study_id == study_id) & t.trials.c.status.in_(UNFINISHED),
                 )
-                _touch(connection, study_id)
+                touch(connection, study_id)
         return lost
 
     def add_event(
@@ -399,7 +332,7 @@ class Store:
     ) -> None:
         """Something happened now: asked, started, finished, lost, retried, ..."""
         with self._transaction() as connection:
-            _insert(
+            insert_row(
                 connection,
                 t.events,
                 at=self._now(),
@@ -409,7 +342,7 @@ class Store:
                 kind=kind,
                 detail=detail,
             )
-            _touch(connection, study_id)
+            touch(connection, study_id)
 
     def add_importances(
         self, study_id: int, importances: Mapping[str, Mapping[str, float]]
@@ -422,13 +355,13 @@ class Store:
             for p, share in shares.items()
         ]
         with self._transaction() as connection:
-            _insert_all(connection, t.importances, rows)
-            _touch(connection, study_id)
+            insert_rows(connection, t.importances, rows)
+            touch(connection, study_id)
 
     def record_host(self, host: HostRecord) -> int:
         """The host_id of exactly this machine and these versions, made if it is new."""
         with self._transaction() as connection:
-            return _host_id(connection, host)
+            return ensure_host(connection, host)
 
     def acquire_lease(
         self, study_id: int, *, launcher_id: str, host: str, pid: int, seconds: float = 30
@@ -457,88 +390,3 @@ class Store:
         with self._engine.begin() as connection:
             lock_for_writing(connection)
             yield connection
-
-
-def _insert(connection: Connection, table: Table, **values: Any) -> int:
-    key = connection.execute(insert(table).values(values)).inserted_primary_key
-    assert key is not None
-    return int(key[0])
-
-
-def _insert_all(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    if rows:
-        connection.execute(insert(table), rows)
-
-
-def _replace_violations(
-    connection: Connection, trial_id: int, violations: Mapping[str, float]
-) -> None:
-    constraints = t.trial_constraints
-    connection.execute(delete(constraints).where(constraints.c.trial_id == trial_id))
-    rows = [{"trial_id": trial_id, "name": k, "value": v} for k, v in violations.items()]
-    _insert_all(connection, constraints, rows)
-
-
-def _insert_evaluations(connection: Connection, run_id: int, rows: Sequence[Evaluation]) -> None:
-    if rows:
-        dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-        connection.execute(
-            dialect.insert(t.evaluations).on_conflict_do_nothing(),
-            [evaluation_columns(run_id, row) for row in rows],
-        )
-
-
-def _host_id(connection: Connection, host: HostRecord) -> int:
-    values = asdict(host)
-    same = (t.hosts.c[name].is_not_distinct_from(value) for name, value in values.items())
-    found = connection.scalar(select(t.hosts.c.host_id).where(*same))
-    return _insert(connection, t.hosts, **values) if found is None else found
-
-
-def _follow_runs(connection: Connection, which: ColumnElement[bool]) -> None:
-    """Set the status of some trials by their runs: COMPLETED if one is, else RUNNING if one
-    is, else that of the last.
-    """
-    of_trial = select(t.runs.c.status).where(t.runs.c.trial_id == t.trials.c.trial_id)
-
-    def any_is(status: RunStatus) -> ColumnElement[bool]:
-        return of_trial.where(t.runs.c.status == status.value).exists()
-
-    last = of_trial.order_by(t.runs.c.run_id.desc()).limit(1).scalar_subquery()
-    status = case(
-        (any_is(RunStatus.COMPLETED), RunStatus.COMPLETED.value),
-        (any_is(RunStatus.RUNNING), RunStatus.RUNNING.value),
-        else_=func.coalesce(last, RunStatus.QUEUED.value),
-    )
-    connection.execute(
-        update(t.trials)
-        .where(which)
-        .values(status=status, change_count=_next_change(t.trials.c.study_id))
-    )
-
-
-def _next_change(study_id: int | ColumnElement[int]) -> ScalarSelect[int]:
-    """What the study's change_count will be once `_touch` has ended this transaction."""
-    return (
-        select(t.studies.c.change_count + 1)
-        .where(t.studies.c.study_id == study_id)
-        .scalar_subquery()
-    )
-
-
-def _touch(connection: Connection, study_id: int | ScalarSelect[int]) -> None:
-    """Tell whoever watches the study that it has changed (`queries.change_token`)."""
-    connection.execute(
-        update(t.studies)
-        .where(t.studies.c.study_id == study_id)
-        .values(change_count=t.studies.c.change_count + 1)
-    )
-
-
-def _touch_of_run(connection: Connection, run_id: int) -> None:
-    study_id = (
-        select(t.trials.c.study_id)
-        .join(t.runs, t.runs.c.trial_id == t.trials.c.trial_id)
-        .where(t.runs.c.run_id == run_id)
-    )
-    _touch(connection, study_id.scalar_subquery())

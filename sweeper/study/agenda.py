@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from sweeper.core.records import RunStatus
 from sweeper.report.metrics import METRICS
-from sweeper.store.queries import TrialRow
+from sweeper.store.rows import TrialRow
 from sweeper.study.outcome import has_budget, objectives_of, past_trials
 from sweeper.study.rebuild import PastTrial
 from sweeper.study.replicate import Candidate, next_replicate

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from sweeper.store.store import Store, StudyRef
+from sweeper.store.store import Store
+from sweeper.store.versions import StudyRef
 from sweeper.study.spec import LoadedStudy
 
 LEASE_SECONDS = 30.0

@@ -18,7 +18,7 @@ from sweeper.core.records import RunStatus
 from sweeper.report.metrics import value_of
 from sweeper.report.pareto import front, hypervolume
 from sweeper.store import queries
-from sweeper.store.queries import RunRow, TrialRow
+from sweeper.store.rows import RunRow, TrialRow
 from sweeper.study.outcome import has_budget
 from sweeper.study.recorder import Job
 from sweeper.study.spec import ConfirmSpec, StudySpec

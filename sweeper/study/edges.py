@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from sweeper.store.queries import StudyRow, TrialRow
+from sweeper.store.rows import StudyRow, TrialRow
 from sweeper.study.document import document_of, validate
 from sweeper.study.parameters import (
     FloatParameter,

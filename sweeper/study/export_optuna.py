@@ -22,7 +22,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from sweeper.core.errors import InputError
 from sweeper.report.metrics import METRICS, value_of
-from sweeper.store.queries import ParamValue, StudyRow, TrialRow
+from sweeper.store.rows import ParamValue, StudyRow, TrialRow
 
 _LOG_SPAN = 20.0
 """A positive range is logarithmic if its ends are so many times apart."""

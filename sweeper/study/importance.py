@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sweeper.store.queries import TrialRow
+from sweeper.store.rows import TrialRow
 from sweeper.study.outcome import past_trials
 from sweeper.study.rebuild import RebuiltStudy
 from sweeper.study.spec import LoadedStudy

@@ -6,7 +6,7 @@ from sqlalchemy import Engine
 
 from sweeper.core.records import RunStatus
 from sweeper.store import queries
-from sweeper.store.queries import TrialRow
+from sweeper.store.rows import TrialRow
 from sweeper.study.agenda import Objectives
 from sweeper.study.outcome import objectives_of
 from sweeper.study.spec import StudySpec

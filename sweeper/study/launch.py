@@ -19,7 +19,7 @@ from sweeper.core.clock import BudgetSpec, Clock, MonotonicClock
 from sweeper.core.errors import InputError
 from sweeper.core.records import Measurement, RunResult, RunStatus
 from sweeper.store import queries
-from sweeper.store.queries import TrialRow
+from sweeper.store.rows import TrialRow
 from sweeper.store.store import Store
 from sweeper.study.agenda import Again, Agenda
 from sweeper.study.claim import LEASE_SECONDS, Claim

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from sweeper.core.records import RunResult, RunStatus
-from sweeper.store.queries import RunRow, TrialRow
+from sweeper.store.rows import RunRow, TrialRow
 from sweeper.study.rebuild import PastTrial
 from sweeper.study.spec import ConstraintSpec, Metric, StudySpec
 

@@ -17,7 +17,7 @@ from sweeper.core.records import (
     WaitingForCores,
 )
 from sweeper.store import queries
-from sweeper.store.queries import RunRow, TrialRow
+from sweeper.store.rows import RunRow, TrialRow
 from sweeper.store.store import Store
 from sweeper.study.outcome import Constraints, verdict, violations
 from sweeper.trial.diagnose import diagnose

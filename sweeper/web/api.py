@@ -16,8 +16,8 @@ from sweeper.report.parameters import Parallel
 from sweeper.report.parameters import parallel as parallel_record
 from sweeper.report.pareto import study_front
 from sweeper.store import queries
-from sweeper.store.queries import HostRow
 from sweeper.store.questions import Question, all_questions
+from sweeper.store.rows import HostRow
 from sweeper.store.sql import run_sql
 from sweeper.web import records, trial_table
 from sweeper.web.addresses import Name, Number, Sql, State, Trials

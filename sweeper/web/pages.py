@@ -24,8 +24,8 @@ from sweeper.report.metrics import (
     short_names,
 )
 from sweeper.store import queries
-from sweeper.store.queries import TrialRow
 from sweeper.store.questions import all_questions
+from sweeper.store.rows import StudyRow, TrialRow
 from sweeper.store.schema import metadata
 from sweeper.store.views import VIEW_COLUMNS
 from sweeper.web import plotly_js
@@ -203,7 +203,7 @@ def render(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
     return HTMLResponse(_templates.get_template(template).render(**values), status)
 
 
-def _live(study: queries.StudyRow) -> str:
+def _live(study: StudyRow) -> str:
     return f"/api{study_address(study.name)}/changes"
 
 

@@ -15,7 +15,7 @@ from sweeper.report.figures import Certainty, directions
 from sweeper.report.uncertainty import front_probabilities, intervals, runs_by_trial
 from sweeper.store import queries
 from sweeper.store.lease import is_held
-from sweeper.store.queries import LauncherRow, SlotRow, StudyRow, TrialRow
+from sweeper.store.rows import LauncherRow, SlotRow, StudyRow, TrialRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
 from sweeper.report.metrics import METRICS
-from sweeper.store.queries import StudyRow
+from sweeper.store.rows import StudyRow
 from sweeper.web.trial_table import Box
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from sweeper.report.metrics import METRICS, format_metric, format_param, short_names, value_of
-from sweeper.store.queries import ParamValue, StudyRow, TrialRow
+from sweeper.store.rows import ParamValue, StudyRow, TrialRow
 
 PAGE_ROWS = 100
 

@@ -13,7 +13,7 @@ from sweeper.cli.picture import picture
 from sweeper.cli.progress import best_trials, ended_trials, outcome, share_done, time_left
 from sweeper.core.records import Measurement
 from sweeper.store import queries
-from sweeper.store.queries import TrialRow
+from sweeper.store.rows import TrialRow
 from sweeper.study.launch import LaunchState
 from sweeper.study.recorder import LiveRun
 from sweeper.study.spec import StudySpec, load_study

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sweeper.store.queries import CurvePoint, MeasurementRow, RunRow, SlotRow, StudyRow, TrialRow
+from sweeper.store.rows import CurvePoint, MeasurementRow, RunRow, SlotRow, StudyRow, TrialRow
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

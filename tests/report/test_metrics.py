@@ -12,7 +12,7 @@ from sweeper.report.metrics import (
     format_seconds,
     short_names,
 )
-from sweeper.store.queries import TrialRow
+from sweeper.store.rows import TrialRow
 from sweeper.store.views import OBJECTIVES
 
 

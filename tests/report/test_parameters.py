@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from sweeper.report.parameters import MAX_LINES, importance_figure, parallel
-from sweeper.store.queries import ImportanceRow
+from sweeper.store.rows import ImportanceRow
 
 
 def test_axes_suit_their_values(make_study, make_trial):

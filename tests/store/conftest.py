@@ -21,7 +21,8 @@ from sweeper.core.records import (
     RunStatus,
 )
 from sweeper.store.queries import open_reader
-from sweeper.store.store import Store, StudyRef, TrialRef
+from sweeper.store.store import Store, TrialRef
+from sweeper.store.versions import StudyRef
 from sweeper.trial.spec import TrialSpec
 
 

@@ -14,8 +14,9 @@ from sqlalchemy.exc import IntegrityError
 
 from sweeper.core.records import RunResult, RunStatus
 from sweeper.store import queries
-from sweeper.store.queries import TrialRow
-from sweeper.store.store import Store, StudyChangedError
+from sweeper.store.rows import TrialRow
+from sweeper.store.store import Store
+from sweeper.store.versions import StudyChangedError
 from sweeper.trial.spec import TrialSpec
 
 
@@ -41,6 +42,7 @@ def test_a_changed_file_is_refused_with_the_stored_one_unless_a_version_is_asked
     store, reader, example
 ):
     first = example.study(store)
+    example.trial(store, first)
     changed = {"spec_yaml": "study: changed\n", "spec_sha256": "2" * 64}
     with pytest.raises(StudyChangedError, match="'a study'") as caught:
         example.study(store, **changed)
@@ -51,6 +53,16 @@ def test_a_changed_file_is_refused_with_the_stored_one_unless_a_version_is_asked
     assert example.study(store, **changed) == second
     assert queries.study(reader, "a study").spec_yaml == "study: changed\n"
     assert queries.study(reader, "a study").version == 2
+
+
+def test_a_changed_file_takes_the_place_of_one_that_no_trial_was_asked_for_under(
+    store, reader, example
+):
+    first = example.study(store)
+    changed = {"spec_yaml": "study: changed\n", "spec_sha256": "2" * 64, "env": "Acrobot-v1"}
+    assert replace(example.study(store, **changed), created=True) == first
+    row = queries.study(reader, "a study")
+    assert (row.version, row.spec_yaml, row.env) == (1, "study: changed\n", "Acrobot-v1")
 
 
 def test_trials_are_numbered_within_their_study(store, example):

@@ -15,8 +15,9 @@ from sweeper.core.clock import BudgetSpec
 from sweeper.core.errors import InputError
 from sweeper.core.records import Measurement, RunResult, RunStatus
 from sweeper.store import queries
-from sweeper.store.queries import TrialRow
-from sweeper.store.store import Store, StudyChangedError
+from sweeper.store.rows import TrialRow
+from sweeper.store.store import Store
+from sweeper.store.versions import StudyChangedError
 from sweeper.study.claim import claim_study
 from sweeper.study.executor import InlineExecutor, RunEvent, lost_result
 from sweeper.study.launch import Launcher, LaunchState

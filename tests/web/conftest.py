@@ -29,7 +29,8 @@ from sweeper.core.records import (
 from sweeper.envs.spec import EnvSpec
 from sweeper.optim.spec import AdamSpec
 from sweeper.rl.spec import PPOSpec
-from sweeper.store.store import Store, StudyRef, TrialRef
+from sweeper.store.store import Store, TrialRef
+from sweeper.store.versions import StudyRef
 from sweeper.trial.spec import ParallelismSpec, TrialSpec
 from sweeper.web.app import create_app
 
