@@ -165,28 +165,12 @@ def meet() -> None:
 
 def training(way: str) -> Callable[[float], float]:
     from sweeper.core.records import RunResult, RunStatus, TrainingStarted
+    from sweeper.study.interference import short_trial
     from sweeper.trial.run import run_trial
-    from sweeper.trial.spec import TrialSpec
 
     def work(seconds: float) -> float:
-        spec = TrialSpec.model_validate(
-            {
-                "env": {"id": "CartPole-v1"},
-                "algorithm": {
-                    "kind": "ppo",
-                    "n_steps": 128,
-                    "n_minibatches": 4,
-                    "n_epochs": 4,
-                    # Large enough for torch to use its threads.
-                    "network": {"hidden": [256, 256], "gradient": "autograd"},
-                },
-                "parallelism": {"n_envs": 8},
-                "budget": {"seconds": seconds},
-                "evaluation": {"episodes": 1, "max_seconds": 0.1},
-            }
-        )
         with as_usual() if way == "as usual" else nullcontext():
-            for event in run_trial(spec):
+            for event in run_trial(short_trial(seconds)):
                 if isinstance(event, TrainingStarted):
                     meet()
                 if isinstance(event, RunResult):

@@ -113,11 +113,11 @@ def doctor(
     db: Db = DEFAULT_DB,
     interference: Annotated[
         bool,
-        typer.Option("--interference", help="Also measure a trial alone and among others."),
+        typer.Option("--interference", help="Also measure a trial alone and with all slots full."),
     ] = False,
     seconds: Annotated[
         float, typer.Option(min=1, help="Budget of each trial of --interference.")
-    ] = 5.0,
+    ] = 10.0,
     as_json: Json = False,
 ) -> int:
     """Whether this machine is fit to measure on, and what to do about it."""

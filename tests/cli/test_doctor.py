@@ -10,9 +10,13 @@ from pathlib import Path
 import pytest
 
 from sweeper.cli import run
-from sweeper.cli.doctor import Interference
+from sweeper.cli.interference import Interference
 from sweeper.cli.machine import look_around
+from sweeper.core.errors import SweeperError
+from sweeper.core.records import RunStatus
 from sweeper.store.store import Store
+from sweeper.study.executor import InlineExecutor, RunEvent, lost_result
+from sweeper.study.interference import Crowd, crowd_sizes, measure_crowds
 from sweeper.trial.cores import LEASES, lease_cores, usable_cores
 
 
@@ -78,21 +82,66 @@ def test_who_holds_cores_is_named(db: str) -> None:
     assert f"held by process {os.getpid()}" in finding
 
 
-def test_interference_is_the_mean_speed_together_over_the_speed_alone() -> None:
-    measured = Interference(1000.0, (980.0, 960.0))
-    assert measured.ratio == pytest.approx(0.97)
-    assert measured.finding().verdict == "ok"
-    fought = Interference(1000.0, (600.0, 400.0)).finding()
+def crowd(*speeds: float, foreign: float | None = None) -> Crowd:
+    return Crowd(speeds, foreign)
+
+
+def test_each_number_of_slots_has_its_ratio_and_a_verdict() -> None:
+    measured = Interference((crowd(1000.0), crowd(980.0, 960.0), crowd(700.0, 500.0, 500.0, 700.0)))
+    fair, fought = measured.findings()
+    assert fair.verdict == "ok"
+    assert fair.finding == "2 at once: each 97% of the 1,000 env steps/s of one alone"
     assert fought.verdict == "note"
-    assert "each of 2 at once 50% of that" in fought.finding
-    assert fought.remedy is not None
+    assert fought.finding.startswith("4 at once: each 60% of")
+    assert str(fought.remedy).startswith("`concurrency: 2` ")
+    record = measured.record()
+    assert record["most_fair_slots"] == 2
+    assert [each["ratio"] for each in record["slots"]] == pytest.approx([0.97, 0.6])
+
+
+def test_a_machine_that_others_used_meanwhile_is_to_be_measured_again() -> None:
+    first, *_ = Interference((crowd(1000.0), crowd(500.0, 500.0, foreign=0.4))).findings()
+    assert first.verdict == "note"
+    assert "others took up to 40%" in first.finding
+
+
+def test_one_slot_leaves_nothing_to_compare() -> None:
+    (only,) = Interference((crowd(1000.0),)).findings()
+    assert only.verdict == "ok"
+    assert "one slot" in only.finding
+
+
+def test_crowds_double_until_all_slots_are_full() -> None:
+    assert [crowd_sizes(slots) for slots in (1, 2, 3, 4, 6)] == [
+        [1],
+        [1, 2],
+        [1, 2, 3],
+        [1, 2, 4],
+        [1, 2, 4, 6],
+    ]
 
 
 @pytest.mark.system
 def test_interference_is_measured_by_real_trials(
-    db: str, capsys: pytest.CaptureFixture[str]
+    db: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["doctor", "--db", db, "--interference", "--seconds", "1", "--json"]) == 0
-    measured = json.loads(capsys.readouterr().out)["interference"]
-    assert len(measured["together_steps_per_second"]) == len(usable_cores())
+    printed = capfd.readouterr()
+    document = json.loads(printed.out)
+    measured = document["interference"]
     assert measured["alone_steps_per_second"] > 0
+    sizes = crowd_sizes(len(usable_cores()))
+    assert [each["slots"] for each in measured["slots"]] == sizes[1:]
+    assert [len(each["steps_per_second"]) for each in measured["slots"]] == sizes[1:]
+    assert f"{len(sizes)} settings of 1 s: about " in printed.err
+    assert "a trial alone, 1 s" in printed.err
+    assert any(f["subject"] == "interference" for f in document["findings"])
+
+
+def test_a_trial_that_fails_is_what_is_said() -> None:
+    class Failing(InlineExecutor):
+        def events(self, timeout_seconds: float) -> list[RunEvent]:
+            return [RunEvent(0, lost_result(RunStatus.LOST, "the worker was lost"))]
+
+    with pytest.raises(SweeperError, match="LOST: the worker was lost"):
+        list(measure_crowds(Failing(), [1], seconds=1.0, tell=print))
