@@ -1,6 +1,7 @@
 """Floor 7: the command line, the door to everything.
 
-Exit codes: 0 done, 1 failed, 2 bad input, 130 interrupted. Bad input is one line on standard
+Exit codes: 0 done, 1 failed, 2 bad input, 130 interrupted, 141 when the reader of its output
+has gone (`| head`), as for any program that a SIGPIPE ends. Bad input is one line on standard
 error, never a traceback. Imports that are slow (torch, ray, optuna) happen in the command
 that needs them.
 """
@@ -20,7 +21,7 @@ from sweeper.core.errors import InputError, SweeperError
 
 _UsageError: Any = typer.BadParameter.__mro__[1]
 """The parent of all that a command line can have wrong; typer does not export it."""
-DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+DONE, FAILED, BAD_INPUT, INTERRUPTED, UNREAD = 0, 1, 2, 130, 141
 
 
 def main() -> None:
@@ -31,7 +32,9 @@ def main() -> None:
     code = run(sys.argv[1:])
     try:
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader of a pipe (`| head`) has seen enough
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        code = UNREAD
+    if code == UNREAD:
         _discard_output()
     sys.exit(code)
 
@@ -53,6 +56,10 @@ def run(arguments: list[str]) -> int:
     except SweeperError as error:
         print(f"sweeper: {error}", file=sys.stderr)
         return FAILED
+    except SystemExit as exit_:  # typer's own answer to a broken pipe, which it reports as 1
+        if isinstance(exit_.__context__, BrokenPipeError):
+            return UNREAD
+        raise
     return code if isinstance(code, int) else DONE
 
 

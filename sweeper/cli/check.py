@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sweeper.cli.preflight import check_environment
+from sweeper.cli.preflight import check_environments
 from sweeper.cli.printing import print_json
 from sweeper.cli.table import print_table
 from sweeper.report.metrics import format_seconds
@@ -23,7 +23,7 @@ def check_study(file: Path, *, overrides: list[str], as_json: bool) -> None:
     """Print the resolved space, how many configurations it holds, and the expected duration."""
     cores = len(usable_cores())
     loaded = load_study(file, overrides=overrides, usable_cores=cores)
-    check_environment(loaded.spec.trial, loaded.document, loaded.spec.search)
+    check_environments(loaded)
     concurrency = concurrency_on(loaded.spec, cores)
     if as_json:
         print_json(_record(loaded, concurrency))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +12,11 @@ from sweeper.core.errors import InputError
 from sweeper.envs.make import check_native, describe
 from sweeper.study.cluster import find_cluster
 from sweeper.study.document import Document
-from sweeper.study.parameters import Parameter
 from sweeper.study.spec import LoadedStudy, RaySpec, concurrency_on, load_study, read_trial
 from sweeper.trial.cores import lease_cores, usable_cores
 from sweeper.trial.spec import TrialSpec
+
+NATIVE, VEC_ENV = "gymnasium", "parallelism.vec_env"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ def plan_launch(
     """Read a study, make its environment once and look for its cluster. Raises InputError, also
     for cores of this machine that others hold, unless it `may_wait` for them."""
     loaded = load_study(file, overrides=overrides)
-    check_environment(loaded.spec.trial, loaded.document, loaded.spec.search)
+    check_environments(loaded)
     cluster = _cluster(loaded, ray_address)
     if cluster is None:  # the nodes of a cluster are known once it is joined
         there_are = len(usable_cores())
@@ -54,32 +55,49 @@ def plan_run(file: Path, *, overrides: list[str], may_wait: bool) -> TrialSpec:
             "trial.parallelism.cores",
             f"must be at most {there_are}, the usable cores here, got {spec.parallelism.cores}",
         )
-    check_environment(spec, document)
+    _describe(spec, document)
+    if spec.parallelism.vec_env == NATIVE:
+        _check_native(spec, document, f"trial.{VEC_ENV}")
     if not may_wait:
         lease_cores(spec.parallelism.cores).release()
     return spec
 
 
-def check_environment(
-    trial: TrialSpec, document: Document, search: Mapping[str, Parameter] | None = None
-) -> None:
-    """Make the environment once, and its native vector implementation where one is asked for;
-    SpecError with the line that asks for it if that fails."""
+def check_environments(loaded: LoadedStudy) -> None:
+    """Make the environment once, and the native vector implementation of each trial that asks
+    for one, the baseline included; SpecError with the line that asks for it if that fails."""
+    _describe(loaded.spec.trial, loaded.document)
+    for key, trial in _native_trials(loaded):
+        _check_native(trial, loaded.document, key)
+
+
+def _native_trials(loaded: LoadedStudy) -> Iterator[tuple[str, TrialSpec]]:
+    """Trials with a native vector implementation, each after the key that asks for it."""
+    spec = loaded.spec
+    searched = spec.search.get(VEC_ENV)
+    if searched is not None and NATIVE in (searched.values or ()):
+        yield f"search.{VEC_ENV}", spec.trial
+    elif searched is None and spec.trial.parallelism.vec_env == NATIVE:
+        yield f"trial.{VEC_ENV}", spec.trial
+    for named in loaded.queue:
+        if named.origin == "baseline" and named.trial.parallelism.vec_env == NATIVE:
+            yield f"baseline.set.{VEC_ENV}", named.trial
+
+
+def _describe(trial: TrialSpec, document: Document) -> None:
     env = trial.env
     try:
         describe(env)
     except InputError as error:
         key = "id" if env.id is not None else "make"
         raise document.error(f"trial.env.{key}", f": {error}") from error
-    path = "parallelism.vec_env"
-    searched = (search or {}).get(path)
-    if "gymnasium" in ((searched and searched.values) or (trial.parallelism.vec_env,)):
-        try:
-            check_native(env)
-        except InputError as error:
-            raise document.error(
-                f"search.{path}" if searched else f"trial.{path}", f": {error}"
-            ) from error
+
+
+def _check_native(trial: TrialSpec, document: Document, key: str) -> None:
+    try:
+        check_native(trial.env)
+    except InputError as error:
+        raise document.error(key, f": {error}") from error
 
 
 def _cluster(loaded: LoadedStudy, given: str | None) -> str | None:

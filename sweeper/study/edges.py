@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from sweeper.core.errors import SpecError
 from sweeper.store.rows import StudyRow, TrialRow
 from sweeper.study.document import document_of, validate
 from sweeper.study.parameters import (
@@ -42,9 +43,14 @@ class Edge(NamedTuple):
 
 
 def study_edges(study: StudyRow, best: Sequence[TrialRow]) -> list[Edge]:
-    """What to warn of in a study as it was last launched. `best`: the trials of its front."""
-    document = document_of(study.spec_yaml, f"study {study.name}")
-    return edges(validate(document, StudySpec).search, [trial.params for trial in best])
+    """What to warn of in a study as it was last launched, which is nothing where that file is
+    of another release and no longer valid. `best`: the trials of its front."""
+    try:
+        document = document_of(study.spec_yaml, f"study {study.name}")
+        parameters = validate(document, StudySpec).search
+    except SpecError:
+        return []
+    return edges(parameters, [trial.params for trial in best])
 
 
 def edges(parameters: Mapping[str, Parameter], best: Sequence[Params]) -> list[Edge]:

@@ -16,6 +16,7 @@ from sweeper.core.clock import BudgetSpec
 from sweeper.core.errors import SpecError
 from sweeper.core.spec import Spec, as_tuple, invalid
 from sweeper.study.document import Document, dump, read_document, validate
+from sweeper.study.names import name_fault
 from sweeper.study.parameters import Parameter, ParamValue
 from sweeper.study.space import SearchSpace
 from sweeper.trial.spec import TrialSpec
@@ -194,8 +195,8 @@ class StudySpec(Spec):
 
     @model_validator(mode="after")
     def _consistent(self) -> StudySpec:
-        if not self.study.isprintable() or self.study != self.study.strip():
-            raise invalid("study", "must be printable text without spaces around it")
+        if fault := name_fault(self.study):
+            raise invalid("study", fault)
         if self.sampler.kind == "grid":
             for path, parameter in self.search.items():
                 if parameter.values is None:

@@ -105,3 +105,19 @@ def test_a_native_implementation_that_there_is_not_is_refused_at_its_line(
     assert "search.parallelism.vec_env: Acrobot-v1 has no native" in answer.err
     write_study(folder / "cartpole.yaml", trial={"env": {"id": "CartPole-v1"}}, search=search)
     assert cli("check", "cartpole.yaml").code == 0
+
+
+def test_a_native_implementation_that_only_the_baseline_or_an_override_asks_for_is_refused(
+    cli: Cli, folder: Path
+) -> None:
+    baseline = {"set": {"parallelism.vec_env": "gymnasium"}}
+    write_study(folder / "study.yaml", trial={"env": {"id": "Acrobot-v1"}}, baseline=baseline)
+    answer = cli("check", "study.yaml")
+    assert answer.code == 2
+    assert "baseline.set.parallelism.vec_env: Acrobot-v1 has no native" in answer.err
+    write_study(folder / "study.yaml", trial={"env": {"id": "Acrobot-v1"}})
+    override = "trial.parallelism.vec_env=gymnasium"
+    for command in ("check", "run"):
+        answer = cli(command, "study.yaml", "--set", override)
+        assert answer.code == 2
+        assert answer.err.startswith(f"sweeper: --set {override}: parallelism.vec_env: Acrobot-v1")

@@ -5,7 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import re
+import signal
 import sqlite3
+import subprocess
+import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -38,6 +42,37 @@ def test_the_front_as_table_json_and_plot(cli: Cli, results: Path) -> None:
     assert "Plotly.newPlot" in Path("plot.html").read_text()
     best = [trial for trial in front if trial["trial"] == front[0]["trial"]]
     assert re.search(rf"^ *{best[0]['trial']} ", answer.out, re.MULTILINE)
+
+
+def test_the_front_of_a_study_whose_file_is_no_longer_valid_is_still_shown(
+    cli: Cli, results: Path
+) -> None:
+    with closing(sqlite3.connect(results)) as connection, connection:
+        connection.execute("UPDATE study_versions SET spec_yaml = 'from: another release'")
+    answer = cli("pareto", "matching")
+    assert answer.code == 0
+    assert "matching: the front" in answer.out
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure(results: Path) -> None:
+    many = (
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000) "
+        "SELECT i FROM n"
+    )
+    program = "from sweeper.cli import main; main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, "query", many, "--csv"],
+        cwd=results.parent,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "i\n"
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 128 + signal.SIGPIPE
 
 
 def test_the_database_is_named_by_option_or_environment(
