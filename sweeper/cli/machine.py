@@ -21,6 +21,7 @@ from sweeper.study.cluster import find_cluster
 from sweeper.trial.cgroup import cpu_quota, memory_limit
 from sweeper.trial.contention import CONTENDED_SHARE, read_account
 from sweeper.trial.cores import CoresTaken, try_lease, usable_cores, usable_cpus
+from sweeper.trial.gpu import find_gpus
 from sweeper.trial.pinning import CAN_PIN
 
 Verdict = Literal["ok", "note", "broken"]
@@ -206,8 +207,18 @@ def _torch() -> Iterator[Finding]:
         f"{torch.__version__}; threads unless a trial says otherwise (it does: torch_threads): "
         f"torch {torch.get_num_threads()}, {pools}",
     )
-    if torch.cuda.is_available():
-        names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-        yield Finding("gpu", "ok", f"{', '.join(names)}; learners run on the CPU all the same")
-    else:
-        yield Finding("gpu", "ok", "none, and none is needed")
+    yield _gpu(torch.cuda.device_count())
+
+
+def _gpu(seen_by_torch: int) -> Finding:
+    gpus = find_gpus()
+    if gpus is not None:
+        reading = gpus.read()
+        busy = "" if reading.utilization is None else f", {reading.utilization:.0%} busy"
+        full = f"{reading.memory_bytes / GIB:.1f} of {gpus.memory_bytes / GIB:.1f} GiB in use"
+        words = f"{', '.join(gpus.names)}: {full}{busy}; learners run on the CPU all the same"
+        return Finding("gpu", "ok", words)
+    if seen_by_torch:
+        words = f"torch sees {seen_by_torch}, but nothing tells how busy it is"
+        return Finding("gpu", "note", words, "pip install 'sweeper[gpu]'")
+    return Finding("gpu", "ok", "none, and none is needed")

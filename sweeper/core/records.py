@@ -194,6 +194,11 @@ class RunResult:
     """What other processes and the hypervisor took of the leased cores' time."""
     contended: bool | None = None
     """Whether that was too much for the speed to be trusted."""
+    gpu_utilization: float | None = None
+    """Share of the time in which a visible GPU was busy, with this run's work or others'. None
+    without a GPU that tells, as below."""
+    gpu_memory_bytes: int | None = None
+    """Most memory that was in use on it."""
     leased_cores: tuple[int, ...] = ()
     """CPU numbers this run was pinned to; empty when it was not pinned."""
 

@@ -13,19 +13,20 @@ import psutil
 from sweeper import __version__
 from sweeper.core.records import HostRecord
 from sweeper.trial.cores import usable_cores
+from sweeper.trial.gpu import find_gpus
 
 
 @cache
 def this_host() -> HostRecord:
     """This machine, as the process that runs the trial sees it."""
-    cpu, cores = _cpu_model(), len(usable_cores())
+    cpu, cores, gpus = _cpu_model(), len(usable_cores()), find_gpus()
     return HostRecord(
         hostname=socket.gethostname(),
         hardware_class=f"{cpu} x {cores}",
         cpu_model=cpu,
         usable_cores=cores,
         memory_bytes=psutil.virtual_memory().total,
-        gpu_model=None,
+        gpu_model=None if gpus is None else ", ".join(gpus.names),
         os=platform.platform(),
         python=platform.python_version(),
         torch=_version("torch"),

@@ -1,4 +1,4 @@
-"""What a trial's processes cost: CPU seconds, memory, involuntary switches, by whom disturbed."""
+"""What a trial's processes cost: CPU and GPU, memory, involuntary switches, by whom disturbed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import NamedTuple
 import psutil
 
 from sweeper.trial.contention import CpuAccount, foreign_share, read_account
+from sweeper.trial.gpu import GpuMeter, find_gpus
 
 
 class Usage(NamedTuple):
@@ -32,6 +33,10 @@ class Cost(NamedTuple):
     """Of all processes but the learner's."""
     involuntary_switches: int
     foreign_cpu_share: float | None
+    gpu_utilization: float | None
+    """None without a GPU, as below."""
+    gpu_memory_bytes: int | None
+    """Most that was in use."""
 
 
 class UsageMeter:
@@ -47,6 +52,8 @@ class UsageMeter:
         self._at_begin = Usage(0.0, 0.0, 0)
         self._switches = 0
         self._account: CpuAccount | None = None
+        gpus = find_gpus()
+        self._gpu = None if gpus is None else GpuMeter(gpus.read)
         self.peak_rss_bytes = 0
 
     def begin(self) -> None:
@@ -61,6 +68,8 @@ class UsageMeter:
         account = read_account(self._cpus)
         self._look_around()
         usage = self.read()
+        if self._gpu is not None:
+            self._gpu.look(is_last=True)
         cpu = usage.cpu_seconds - self._at_begin.cpu_seconds
         learner = usage.learner_cpu_seconds - self._at_begin.learner_cpu_seconds
         return Cost(
@@ -74,6 +83,8 @@ class UsageMeter:
                 n_cpus=len(self._cpus),
                 cores=self._cores,
             ),
+            gpu_utilization=None if self._gpu is None else self._gpu.utilization,
+            gpu_memory_bytes=None if self._gpu is None else self._gpu.peak_memory_bytes,
         )
 
     def cpu_seconds_so_far(self, usage: Usage) -> float:
@@ -88,6 +99,8 @@ class UsageMeter:
                 self._cpu_seconds[pid] = _cpu_seconds(process)
                 rss += process.memory_info().rss
         self.peak_rss_bytes = max(self.peak_rss_bytes, rss)
+        if self._gpu is not None:
+            self._gpu.look()
         return Usage(sum(self._cpu_seconds.values()), self._cpu_seconds.get(os.getpid(), 0.0), rss)
 
     def _look_around(self) -> None:
