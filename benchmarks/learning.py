@@ -31,7 +31,7 @@ BASELINES_MUJOCO: dict[str, Any] = {
     "n_steps": 2048,
     "n_minibatches": 32,
     "n_epochs": 10,
-    "optimizer": {"learning_rate": 3e-4, "schedule": {"kind": "linear"}},
+    "optimizer": {"kind": "adam", "learning_rate": 3e-4, "schedule": {"kind": "linear"}},
 }
 
 
@@ -76,7 +76,7 @@ CARTPOLE = {
     "gamma": 0.98,
     "gae_lambda": 0.8,
     "clip_range_schedule": {"kind": "linear"},
-    "optimizer": {"learning_rate": 1e-3, "schedule": {"kind": "linear"}},
+    "optimizer": {"kind": "adam", "learning_rate": 1e-3, "schedule": {"kind": "linear"}},
 }
 ACROBOT = {
     "kind": "ppo",
@@ -84,7 +84,7 @@ ACROBOT = {
     "n_minibatches": 64,
     "n_epochs": 4,
     "gae_lambda": 0.94,
-    "optimizer": {"learning_rate": 3e-4},
+    "optimizer": {"kind": "adam", "learning_rate": 3e-4},
 }
 PENDULUM = {
     "kind": "ppo",
@@ -92,7 +92,7 @@ PENDULUM = {
     "n_minibatches": 64,
     "n_epochs": 10,
     "gamma": 0.9,
-    "optimizer": {"learning_rate": 1e-3},
+    "optimizer": {"kind": "adam", "learning_rate": 1e-3},
 }
 LUNAR = {
     "kind": "ppo",
@@ -102,7 +102,7 @@ LUNAR = {
     "gamma": 0.999,
     "gae_lambda": 0.98,
     "entropy_coef": 0.01,
-    "optimizer": {"learning_rate": 3e-4},
+    "optimizer": {"kind": "adam", "learning_rate": 3e-4},
 }
 NORMALIZED = {"normalize_observation": True, "normalize_reward": True}
 
@@ -217,7 +217,7 @@ def train_sb3(trial: TrialSpec) -> float:
     torch.set_num_threads(1)
     assert trial.budget.env_steps is not None
     script: dict[str, Any] = {"__name__": "exported"}
-    exec(sb3_script(trial, env_steps=trial.budget.env_steps), script)  # noqa: S102 - our own text
+    exec(sb3_script(trial, env_steps=trial.budget.env_steps), script)
     flags = trial.env.normalize_observation, trial.env.normalize_reward
 
     def normalized(env: VecEnv, *, training: bool) -> VecEnv:
