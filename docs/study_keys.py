@@ -56,6 +56,8 @@ def _section(paths: list[str], cls: type[Spec]) -> str:
     if len(kinds) == 1:  # the class is one kind of a union
         title += f": `kind: {kinds[0]}`"
         del fields["kind"]
+    elif not kinds and "kind" in fields:  # and this one whatever text it is
+        title += f": `kind: {kind_of(cls)}`"
     rows = [
         f"| `{name}` | {_value(field)} | {_default(field)} | {_one_line(field.description)} |"
         for name, field in fields.items()

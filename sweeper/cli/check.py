@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from sweeper.cli.learners import check_learners, make_importable
 from sweeper.cli.preflight import check_environments
 from sweeper.cli.printing import print_json
 from sweeper.cli.table import print_table
@@ -22,8 +23,10 @@ from sweeper.trial.cores import usable_cores
 def check_study(file: Path, *, overrides: list[str], as_json: bool) -> None:
     """Print the resolved space, how many configurations it holds, and the expected duration."""
     cores = len(usable_cores())
+    make_importable(file.parent)
     loaded = load_study(file, overrides=overrides, usable_cores=cores)
     check_environments(loaded)
+    check_learners(loaded)
     concurrency = concurrency_on(loaded.spec, cores)
     if as_json:
         print_json(_record(loaded, concurrency))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from sweeper.cli.display import make_display
 from sweeper.cli.launch import interrupts
+from sweeper.cli.learners import make_importable
 from sweeper.cli.reading import reading
 from sweeper.cli.table import print_table
 from sweeper.core.clock import BudgetSpec
@@ -30,6 +32,7 @@ def confirm_study(
     trials' own shows how they do when time is short; such runs are kept apart.
     """
     shorter = None if budget is None else parse_budget(budget)
+    make_importable(Path())  # nobody knows where the study's file was
     with reading(db) as engine:
         study = queries.study(engine, name)
     loaded = study_of(document_of(study.spec_yaml, f"study {study.name!r}"))

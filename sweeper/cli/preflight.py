@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from sweeper.cli.learners import check_learner, check_learners, make_importable
 from sweeper.core.errors import InputError
 from sweeper.envs.make import check_native, describe
 from sweeper.study.cluster import find_cluster
@@ -33,8 +34,10 @@ def plan_launch(
 ) -> Plan:
     """Read a study, make its environment once and look for its cluster. Raises InputError, also
     for cores of this machine that others hold, unless it `may_wait` for them."""
+    make_importable(file.parent)
     loaded = load_study(file, overrides=overrides)
     check_environments(loaded)
+    check_learners(loaded)
     cluster = _cluster(loaded, ray_address)
     if cluster is None:  # the nodes of a cluster are known once it is joined
         there_are = len(usable_cores())
@@ -48,6 +51,7 @@ def plan_launch(
 def plan_run(file: Path, *, overrides: list[str], may_wait: bool) -> TrialSpec:
     """Read a trial that this machine can run. Raises InputError, also for cores that others
     hold, unless it `may_wait` for them."""
+    make_importable(file.parent)
     spec, document = read_trial(file, overrides=overrides)
     there_are = len(usable_cores())
     if spec.parallelism.cores > there_are:
@@ -58,6 +62,7 @@ def plan_run(file: Path, *, overrides: list[str], may_wait: bool) -> TrialSpec:
     _describe(spec, document)
     if spec.parallelism.vec_env == NATIVE:
         _check_native(spec, document, f"trial.{VEC_ENV}")
+    check_learner(spec, document)
     if not may_wait:
         lease_cores(spec.parallelism.cores).release()
     return spec

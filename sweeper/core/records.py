@@ -101,7 +101,7 @@ class Measurement:
     """Mean length of the same episodes, in env steps."""
     steps_per_second: float
     """Env steps / elapsed seconds, since the budget began."""
-    learning_rate: float
+    learning_rate: float | None = None
     approx_kl: float | None = None
     clip_fraction: float | None = None
     entropy: float | None = None

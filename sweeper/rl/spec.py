@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from sweeper.core.spec import Ints, Spec, invalid
 from sweeper.optim.spec import (
@@ -15,6 +15,7 @@ from sweeper.optim.spec import (
     RMSpropSpec,
     ScheduleSpec,
 )
+from sweeper.rl.foreign import EXAMPLE, CustomSpec, SB3Spec
 
 
 class MLPSpec(Spec):
@@ -133,4 +134,20 @@ def optimizer_complaint(algorithm: str, optimizer: str) -> str | None:
     )
 
 
-AlgorithmSpec = Annotated[PPOSpec | A2CSpec | ACKTRSpec, Field(discriminator="kind")]
+ActorCriticSpec = PPOSpec | A2CSpec | ACKTRSpec
+
+
+def _kind(value: Any) -> Any:
+    """Which of the specs below; a dotted path of any learner is one of the user's own."""
+    kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
+    return EXAMPLE if isinstance(kind, str) and ":" in kind else kind
+
+
+AlgorithmSpec = Annotated[
+    Annotated[PPOSpec, Tag("ppo")]
+    | Annotated[A2CSpec, Tag("a2c")]
+    | Annotated[ACKTRSpec, Tag("acktr")]
+    | Annotated[SB3Spec, Tag("sb3")]
+    | Annotated[CustomSpec, Tag(EXAMPLE)],
+    Discriminator(_kind),
+]

@@ -9,7 +9,8 @@ from typing import Any
 
 from sweeper.core.clock import BudgetSpec
 from sweeper.core.records import Evaluation, Measurement, RunResult
-from sweeper.rl.spec import PPOSpec
+from sweeper.rl.foreign import CustomSpec, SB3Spec
+from sweeper.rl.spec import AlgorithmSpec, PPOSpec
 from sweeper.store.rows import ParamValue
 from sweeper.store.schema import runs
 from sweeper.trial.spec import TrialSpec
@@ -23,30 +24,64 @@ def budget_columns(budget: BudgetSpec) -> dict[str, Any]:
 def configuration_columns(config: TrialSpec) -> dict[str, Any]:
     """The columns of `trials` that spell out a configuration."""
     text = config.model_dump_json()
-    algorithm, parallelism = config.algorithm, config.parallelism
-    ppo = algorithm if isinstance(algorithm, PPOSpec) else None
+    parallelism = config.parallelism
     return {
         "config_json": text,
         "config_sha256": hashlib.sha256(text.encode()).hexdigest(),
-        "algorithm": algorithm.name,
-        "optimizer": algorithm.optimizer.kind,
-        "schedule": algorithm.optimizer.schedule.kind,
-        "learning_rate": algorithm.optimizer.learning_rate,
+        "algorithm": config.algorithm.name,
         "vec_env": parallelism.vec_env,
         "n_envs": parallelism.n_envs,
         "envs_per_worker": parallelism.resolved_envs_per_worker,
         "n_workers": parallelism.n_workers,
         "cores": parallelism.cores,
         "torch_threads": parallelism.torch_threads,
-        "n_steps": algorithm.n_steps,
-        "n_minibatches": 1 if ppo is None else ppo.n_minibatches,
-        "n_epochs": 1 if ppo is None else ppo.n_epochs,
+        "n_minibatches": config.n_minibatches,
         "batch_size": config.batch_size,
         "minibatch_size": config.minibatch_size,
+        **_algorithm_columns(config.algorithm),
+    }
+
+
+def _algorithm_columns(algorithm: AlgorithmSpec) -> dict[str, Any]:
+    """None is what an algorithm does not have; of a learner of the user's own, all of it."""
+    match algorithm:
+        case CustomSpec():
+            return dict.fromkeys(
+                (
+                    "optimizer",
+                    "schedule",
+                    "learning_rate",
+                    "n_steps",
+                    "n_epochs",
+                    "gamma",
+                    "gae_lambda",
+                    "clip_range",
+                    "entropy_coef",
+                )
+            )
+        case SB3Spec():
+            own: dict[str, Any] = {
+                "optimizer": "adam",
+                "schedule": algorithm.learning_rate_schedule.kind,
+                "learning_rate": algorithm.learning_rate,
+                "n_epochs": algorithm.n_epochs,
+                "clip_range": algorithm.clip_range,
+                "entropy_coef": algorithm.ent_coef,
+            }
+        case _:
+            ppo = algorithm if isinstance(algorithm, PPOSpec) else None
+            own = {
+                "optimizer": algorithm.optimizer.kind,
+                "schedule": algorithm.optimizer.schedule.kind,
+                "learning_rate": algorithm.optimizer.learning_rate,
+                "n_epochs": 1 if ppo is None else ppo.n_epochs,
+                "clip_range": None if ppo is None else ppo.clip_range,
+                "entropy_coef": algorithm.entropy_coef,
+            }
+    return own | {
+        "n_steps": algorithm.n_steps,
         "gamma": algorithm.gamma,
         "gae_lambda": algorithm.gae_lambda,
-        "clip_range": None if ppo is None else ppo.clip_range,
-        "entropy_coef": algorithm.entropy_coef,
     }
 
 

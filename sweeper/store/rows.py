@@ -64,24 +64,24 @@ class TrialRow:
     reason: str | None
     """First line of why the last run is not COMPLETED."""
     algorithm: str
-    optimizer: str
-    schedule: str
-    learning_rate: float
+    optimizer: str | None
+    schedule: str | None
+    learning_rate: float | None
     vec_env: str
     n_envs: int
     envs_per_worker: int
     n_workers: int
     cores: int
     torch_threads: int
-    n_steps: int
-    n_minibatches: int
-    n_epochs: int
-    batch_size: int
-    minibatch_size: int
-    gamma: float
-    gae_lambda: float
+    n_steps: int | None
+    n_minibatches: int | None
+    n_epochs: int | None
+    batch_size: int | None
+    minibatch_size: int | None
+    gamma: float | None
+    gae_lambda: float | None
     clip_range: float | None
-    entropy_coef: float
+    entropy_coef: float | None
     final_return: float | None
     final_return_stochastic: float | None
     training_return: float | None

@@ -35,7 +35,7 @@ from sqlalchemy.types import TypeEngine
 
 from sweeper.core.records import RunStatus
 
-REVISION = "0002"
+REVISION = "0003"
 """The migration that this file describes. Revisions are numbers, so that older and newer can
 be told apart without loading alembic."""
 
@@ -173,25 +173,29 @@ trials = Table(
     Column("budget_env_steps", Count, comment="Or in env steps; exactly one of the two is set."),
     Column("config_json", Text, nullable=False, comment="The resolved configuration; runs as is."),
     Column("config_sha256", Text, nullable=False, comment="SHA-256 of config_json; finds repeats."),
-    Column("algorithm", Text, nullable=False, comment="ppo | a2c | acktr."),
-    Column("optimizer", Text, nullable=False, comment="adam | adamw | rmsprop | sgd | kfac."),
-    Column("schedule", Text, nullable=False, comment="How the learning rate follows progress."),
-    Column("learning_rate", Real, nullable=False, comment="At progress 0."),
-    Column("vec_env", Text, nullable=False, comment="serial | subproc."),
+    Column("algorithm", Text, nullable=False, comment="ppo | a2c | acktr | sb3 | module:Learner."),
+    Column(
+        "optimizer",
+        Text,
+        comment="adam | adamw | rmsprop | sgd | kfac; NULL, as below, for module:Learner.",
+    ),
+    Column("schedule", Text, comment="How the learning rate follows progress."),
+    Column("learning_rate", Real, comment="At progress 0."),
+    Column("vec_env", Text, nullable=False, comment="serial | subproc | gymnasium."),
     Column("n_envs", Count, nullable=False, comment="Environments stepped together."),
     Column("envs_per_worker", Count, nullable=False, comment="Environments in one process."),
     Column("n_workers", Count, nullable=False, comment="Environment processes; 0 for serial."),
     Column("cores", Count, nullable=False, comment="Cores reserved."),
     Column("torch_threads", Count, nullable=False, comment="Threads of the learner."),
-    Column("n_steps", Count, nullable=False, comment="Steps of each environment in a rollout."),
-    Column("n_minibatches", Count, nullable=False, comment="Minibatches an epoch; 1 for a2c."),
-    Column("n_epochs", Count, nullable=False, comment="Passes over a rollout; 1 for a2c."),
-    Column("batch_size", Count, nullable=False, comment="n_envs x n_steps."),
-    Column("minibatch_size", Count, nullable=False, comment="Transitions a gradient step."),
-    Column("gamma", Real, nullable=False, comment="Discount."),
-    Column("gae_lambda", Real, nullable=False, comment="Lambda of the advantage estimate."),
+    Column("n_steps", Count, comment="Steps of each environment in a rollout."),
+    Column("n_minibatches", Count, comment="Minibatches an epoch; 1 for a2c."),
+    Column("n_epochs", Count, comment="Passes over a rollout; 1 for a2c."),
+    Column("batch_size", Count, comment="n_envs x n_steps."),
+    Column("minibatch_size", Count, comment="Transitions a gradient step."),
+    Column("gamma", Real, comment="Discount."),
+    Column("gae_lambda", Real, comment="Lambda of the advantage estimate."),
     Column("clip_range", Real, comment="PPO's clip of the probability ratio; NULL for a2c."),
-    Column("entropy_coef", Real, nullable=False, comment="Weight of the entropy bonus."),
+    Column("entropy_coef", Real, comment="Weight of the entropy bonus."),
     Column(
         "change_count",
         Count,
@@ -297,6 +301,7 @@ runs = Table(
     Column("involuntary_switches", Count, comment="Context switches forced by the kernel."),
     Column("peak_rss_bytes", Count, comment="Most resident memory of the process tree."),
     Column("gpu_utilization", Real, comment="Share of time that the GPU was busy."),
+    Column("gpu_memory_bytes", Count, comment="Most memory in use on the GPU, by whomever."),
     Column("leased_cores", Text, comment="CPU numbers it was pinned to: `2,3`; NULL: not pinned."),
     Column("contended", Boolean, comment="Others took too much of its cores to trust its speed."),
     Column("rung", Integer, comment="The rung at which it was pruned."),

@@ -5,7 +5,7 @@ Clashes between values are not looked at here; `combinations` does that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any
 
@@ -54,24 +54,34 @@ def unknown_path(path: str, known: Iterable[str], what: str = "is not a key of t
     return f"{what}; did you mean {meant}?" if meant else what
 
 
+def extremes(
+    path: str, parameters: Mapping[str, Parameter], when: Conditions
+) -> Iterator[tuple[str, dict[str, ParamValue]]]:
+    """(key of the parameter in the study file, params under which it has the value there) for
+    each value of the parameter at `path` that must be checked."""
+    for key, value in _extremes(parameters[path]):
+        yield key, {**_witness(path, when), path: value}
+
+
 def _check_path(
     path: str, parameters: Mapping[str, Parameter], when: Conditions, base: Mapping[str, Any]
 ) -> None:
     where = f"search.{path}"
     if any(path == fixed or path.startswith(f"{fixed}.") for fixed in FIXED):
         raise invalid(where, "is the same for every trial of a study and cannot be searched")
-    known = [*dotted_paths(TrialSpec)]
-    if path not in known and not path.startswith("env.kwargs."):
-        raise invalid(where, unknown_path(path, known))
     kinds = [
         kind
         for kind in parameters
         if kind != path and kind.endswith(".kind") and path.startswith(kind.removesuffix("kind"))
     ]
     choices = [when[path].get(kind) or parameters[kind].values or () for kind in kinds]
-    for values in product(*choices):
-        chosen = dict(zip(kinds, values, strict=True))
-        if exists(path, configured(base, chosen)):
+    chosen_kinds = [dict(zip(kinds, values, strict=True)) for values in product(*choices)]
+    existing = [exists(path, configured(base, chosen)) for chosen in chosen_kinds]
+    known = [*dotted_paths(TrialSpec)]
+    if path not in known and not any(existing):
+        raise invalid(where, unknown_path(path, known))
+    for chosen, is_there in zip(chosen_kinds, existing, strict=True):
+        if is_there:
             continue
         if not kinds:
             raise invalid(where, "is not a key under the kinds that `trial` chooses")
@@ -82,8 +92,7 @@ def _check_path(
 def _check_values(
     path: str, parameters: Mapping[str, Parameter], when: Conditions, base: Mapping[str, Any]
 ) -> None:
-    for key, value in _extremes(parameters[path]):
-        params = {**_witness(path, when), path: value}
+    for key, params in extremes(path, parameters, when):
         data = configured(base, {p: parameters[p].decode(v) for p, v in params.items()})
         try:
             TrialSpec.model_validate(data)

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import Any
 
+from sweeper.core.spec import Spec
 from sweeper.study.conditions import Conditions, is_active
+from sweeper.study.configure import configured
 from sweeper.study.parameters import Parameter, Params, ParamValue
 from sweeper.study.schema import walk
 from sweeper.trial.clash import Clash, batch_clash, optimizer_clash, workers_clash
@@ -55,17 +57,16 @@ class ClashFinder:
             params[path] if path in params and path in rest else rest.get(path)
             for path in INTERACTING[:-1]
         )
-        return (
-            optimizer_clash(algorithm=str(kind), optimizer=str(optimizer))
-            or workers_clash(
-                n_envs=_int(n_envs), envs_per_worker=_per_worker(per_worker), overlap=bool(overlap)
-            )
-            or batch_clash(
-                n_envs=_int(n_envs),
-                n_steps=_int(n_steps),
-                n_minibatches=None if n_minibatches is None else _int(n_minibatches),
-                normalize_advantage=bool(normalize),
-            )
+        clash = optimizer_clash(algorithm=str(kind), optimizer=str(optimizer)) or workers_clash(
+            n_envs=_int(n_envs), envs_per_worker=_per_worker(per_worker), overlap=bool(overlap)
+        )
+        if clash or n_steps is None:  # of a learner of the user's own, nothing else is known
+            return clash
+        return batch_clash(
+            n_envs=_int(n_envs),
+            n_steps=_int(n_steps),
+            n_minibatches=None if n_minibatches is None else _int(n_minibatches),
+            normalize_advantage=bool(normalize),
         )
 
 
@@ -175,18 +176,18 @@ def alternatives(
 
 
 def _unsearched(base: Mapping[str, Any], kind: Any) -> dict[str, Any]:
-    """INTERACTING path -> its value where it is not searched, under an algorithm's kind."""
-    algorithm = walk(TrialSpec, {"algorithm": {"kind": kind}}, ["algorithm"])
-    optimizer = base["algorithm"].get("optimizer")
-    if optimizer is None:
-        optimizer = algorithm.model_fields["optimizer"].default.model_dump()
-    values: dict[str, Any] = {OPTIMIZER: optimizer["kind"]}
-    for path in INTERACTING[1:-1]:
-        section, name = path.split(".")
-        given = base.get(section, {})
-        cls = walk(TrialSpec, {"algorithm": {"kind": kind}}, [section])
-        if name in cls.model_fields:
-            values[path] = given.get(name, cls.model_fields[name].default)
+    """INTERACTING path -> its value where it is not searched, under an algorithm's kind; the
+    paths that it does not have are absent."""
+    data = configured(base, {"algorithm.kind": kind})
+    values: dict[str, Any] = {}
+    for path in INTERACTING[:-1]:
+        *parents, name = path.split(".")
+        cls = walk(TrialSpec, data, parents)
+        if isinstance(cls, type) and issubclass(cls, Spec) and name in cls.model_fields:
+            here = data
+            for parent in parents:
+                here = here.get(parent, {})
+            values[path] = here.get(name, cls.model_fields[name].default)
     return values
 
 

@@ -28,16 +28,20 @@ def spec_classes(annotation: Any) -> tuple[type[Spec], ...]:
 
 
 def kind_of(cls: type[Spec]) -> str | None:
-    """The `kind` that selects this class in a union, or None."""
+    """The `kind` that selects this class in a union, an example where that is a dotted path;
+    None for a class that is no kind of anything."""
     field = cls.model_fields.get("kind")
-    return None if field is None else str(get_args(field.annotation)[0])
+    if field is None:
+        return None
+    return str((*get_args(field.annotation), *(field.examples or ()))[0])
 
 
 def walk(model: type[Spec], data: Any, path: Sequence[str | int]) -> Any:
     """What stands at `path`: a Spec class, or the annotation of a leaf; None if there is no
     such key under the kinds that `data` (or else the defaults) choose.
 
-    Below a free-form mapping (`env.kwargs`) every key exists, as `Any`.
+    Below a free-form mapping (`env.kwargs`) every key exists, as `Any`; so do the parameters of
+    a learner of the user's own.
     """
     annotation, default, data = _field(model, data, path)
     return _chosen(annotation, default, data) or annotation
@@ -65,9 +69,12 @@ def _field(model: type[Spec], data: Any, path: Sequence[str | int]) -> tuple[Any
         cls = _chosen(annotation, default, data)
         if cls is not None:
             field = cls.model_fields.get(str(key))
-            if field is None:
+            if field is not None:
+                annotation, default = field.annotation, field.default
+            elif _is_open(cls):
+                annotation, default = Any, None
+            else:
                 return None, None, None
-            annotation, default = field.annotation, field.default
         else:
             annotation, default = _item(annotation), None
         data = _child(data, key)
@@ -81,9 +88,13 @@ def _chosen(annotation: Any, default: Any, data: Any) -> type[Spec] | None:
     if kind is None and isinstance(default, Spec):
         return type(default)
     for cls in classes:
-        if kind is not None and kind_of(cls) == kind:
+        if kind is not None and (kind_of(cls) == kind or (_is_open(cls) and ":" in str(kind))):
             return cls
     return classes[0] if len(classes) == 1 else None
+
+
+def _is_open(cls: type[Spec]) -> bool:
+    return cls.model_config.get("extra") == "allow"
 
 
 def _item(annotation: Any) -> Any:

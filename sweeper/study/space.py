@@ -15,8 +15,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from sweeper.core.errors import SpecError
-from sweeper.core.spec import invalid
-from sweeper.study.checks import check_parameters, exists, unknown_path
+from sweeper.core.spec import Spec, invalid
+from sweeper.study.checks import check_parameters, exists, extremes, unknown_path
 from sweeper.study.combinations import (
     INTERACTING,
     ClashFinder,
@@ -199,6 +199,13 @@ class SearchSpace:
         self._check_cores(trial, where)
         return trial
 
+    def corners(self) -> Iterator[tuple[str, TrialSpec]]:
+        """(path and key in `search`, a trial that can run with the value there) for each bound
+        and each choice of each parameter."""
+        for path in self.parameters:
+            for key, params in extremes(path, self.parameters, self._when):
+                yield f"{path}.{key}", self.resolve(self.repair(params))
+
     def configurations(self) -> Iterator[dict[str, ParamValue]]:
         """Every valid combination of the discrete parameters, in the order of the file."""
         for params in assignments(list(self.parameters), self.parameters, self._when):
@@ -282,8 +289,12 @@ def _read(trial: TrialSpec, path: str) -> tuple[Any, ...]:
             if key not in here:
                 return ()
             here = here[key]
+        elif not isinstance(here, Spec):
+            return ()
         elif key in type(here).model_fields:
             here = getattr(here, key)
+        elif here.model_extra and key in here.model_extra:
+            here = here.model_extra[key]
         else:
             return ()
     return (list(here),) if isinstance(here, tuple) else (here,)

@@ -12,6 +12,7 @@ from statistics import median
 from typing import NamedTuple
 
 from sweeper.core.records import Measurement, RunResult, RunStatus
+from sweeper.rl.foreign import CustomSpec, SB3Spec
 from sweeper.rl.spec import PPOSpec
 from sweeper.trial.spec import TrialSpec
 
@@ -94,26 +95,41 @@ def _findings(
 def _learning(
     spec: TrialSpec, result: RunResult, curve: Sequence[Measurement]
 ) -> Iterator[Diagnosis]:
-    rate, batch = spec.algorithm.optimizer.learning_rate, spec.batch_size
+    rate, batch = _learning_rate(spec), spec.batch_size
+    larger = "" if batch is None else f", or a larger batch than {batch}"
     if result.status is RunStatus.DIVERGED or (_spikes(curve) and _collapses(curve)):
         yield Diagnosis(
             Bottleneck.UNSTABLE,
-            f"a smaller algorithm.optimizer.learning_rate than {rate:g}, or a larger batch "
-            f"than {batch}",
+            f"a smaller {rate}{larger}",
         )
     if result.status is RunStatus.COMPLETED and result.updates < FEW_UPDATES:
         yield Diagnosis(
             Bottleneck.TOO_COARSE,
-            f"smaller parallelism.n_envs x algorithm.n_steps than "
-            f"{spec.parallelism.n_envs} x {spec.algorithm.n_steps}: "
-            f"{result.updates} updates fitted into the budget",
+            f"{_coarseness(spec)}: {result.updates} updates fitted into the budget",
         )
     if _is_timid(curve):
         yield Diagnosis(
             Bottleneck.TOO_TIMID,
-            f"a larger algorithm.optimizer.learning_rate than {rate:g}, or a schedule that "
-            "falls later: updates are tiny and the return still rises",
+            f"a larger {rate}, or a schedule that falls later: updates are tiny and the return "
+            "still rises",
         )
+
+
+def _learning_rate(spec: TrialSpec) -> str:
+    match spec.algorithm:
+        case CustomSpec():
+            return "step of the learner"
+        case SB3Spec(learning_rate=rate):
+            return f"algorithm.learning_rate than {rate:g}"
+        case algorithm:
+            return f"algorithm.optimizer.learning_rate than {algorithm.optimizer.learning_rate:g}"
+
+
+def _coarseness(spec: TrialSpec) -> str:
+    if isinstance(spec.algorithm, CustomSpec):
+        return "less data for each update"
+    n_envs, n_steps = spec.parallelism.n_envs, spec.algorithm.n_steps
+    return f"smaller parallelism.n_envs x algorithm.n_steps than {n_envs} x {n_steps}"
 
 
 def _spikes(curve: Sequence[Measurement]) -> bool:
@@ -226,11 +242,20 @@ def _waiting(spec: TrialSpec, result: RunResult, *, wait_seconds: float) -> Diag
 
 def _cheaper_learning(spec: TrialSpec, result: RunResult) -> str:
     phases, algorithm = result.phases, spec.algorithm
+    match algorithm:
+        case CustomSpec():
+            return "a cheaper update, or more cores and torch_threads for it"
+        case SB3Spec(n_epochs=n_epochs, batch_size=size):
+            if n_epochs > MANY_EPOCHS:
+                return f"fewer algorithm.n_epochs than {n_epochs}"
+            if size < SMALL_MINIBATCH:
+                return f"a larger algorithm.batch_size than {size}"
+            return "a narrower algorithm.net_arch, or more cores and torch_threads for it"
     if phases.optimizer > 0.5 * phases.update:
         return f"a cheaper optimizer than {algorithm.optimizer.kind}, or fewer steps of it"
     if isinstance(algorithm, PPOSpec):
         if algorithm.n_epochs > MANY_EPOCHS:
             return f"fewer algorithm.n_epochs than {algorithm.n_epochs}"
-        if spec.minibatch_size < SMALL_MINIBATCH and algorithm.n_minibatches > 1:
+        if (spec.minibatch_size or 0) < SMALL_MINIBATCH and algorithm.n_minibatches > 1:
             return f"fewer algorithm.n_minibatches than {algorithm.n_minibatches}: larger ones"
     return "a narrower algorithm.network, or more cores and torch_threads for it"

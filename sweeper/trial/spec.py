@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from sweeper.core.clock import BudgetSpec
 from sweeper.core.spec import Spec, invalid
 from sweeper.envs.spec import EnvSpec
+from sweeper.rl.foreign import CustomSpec, SB3Spec
 from sweeper.rl.spec import AlgorithmSpec, PPOSpec
 from sweeper.trial.clash import batch_clash, workers_clash
 
@@ -99,20 +100,39 @@ class TrialSpec(Spec):
     """Seeds the networks, the action noise and the environments."""
 
     @property
-    def batch_size(self) -> int:
-        """Transitions a rollout: n_envs x n_steps."""
+    def batch_size(self) -> int | None:
+        """Transitions a rollout: n_envs x n_steps. None for a learner of the user's own."""
+        if isinstance(self.algorithm, CustomSpec):
+            return None
         return self.parallelism.n_envs * self.algorithm.n_steps
 
     @property
-    def minibatch_size(self) -> int:
+    def n_minibatches(self) -> int | None:
+        """Minibatches an epoch; 1 for an algorithm that takes the rollout whole."""
+        match self.algorithm:
+            case CustomSpec():
+                return None
+            case PPOSpec(n_minibatches=n):
+                return n
+            case SB3Spec(batch_size=size, n_steps=n_steps):
+                return -(-self.parallelism.n_envs * n_steps // size)
+            case _:
+                return 1
+
+    @property
+    def minibatch_size(self) -> int | None:
         """Transitions a gradient step."""
-        if isinstance(self.algorithm, PPOSpec):
-            return self.batch_size // self.algorithm.n_minibatches
-        return self.batch_size
+        if isinstance(self.algorithm, SB3Spec):
+            return min(self.algorithm.batch_size, self.parallelism.n_envs * self.algorithm.n_steps)
+        if self.batch_size is None or self.n_minibatches is None:
+            return None
+        return self.batch_size // self.n_minibatches
 
     @model_validator(mode="after")
     def _batch_divides(self) -> TrialSpec:
         algorithm = self.algorithm
+        if isinstance(algorithm, CustomSpec):
+            return self
         clash = batch_clash(
             n_envs=self.parallelism.n_envs,
             n_steps=algorithm.n_steps,

@@ -140,8 +140,7 @@ def configuration_summary(trial: TrialRow) -> str:
     workers = f"{trial.n_workers} worker{'s' if trial.n_workers != 1 else ''}"
     words = [
         trial.algorithm,
-        trial.optimizer,
-        trial.schedule,
+        *filter(None, (trial.optimizer, trial.schedule)),
         f"{trial.n_envs} envs" + (f" / {workers}" if trial.n_workers else f", {trial.vec_env}"),
     ]
     said = ("n_envs", "kind", "n_workers", "vec_env")

@@ -103,6 +103,31 @@ def test_an_actor_critic_trial_is_one_minibatch_and_one_epoch(store, reader, exa
     assert (row.n_minibatches, row.n_epochs, row.clip_range) == (1, 1, None)
 
 
+def test_a_learner_of_the_users_own_has_null_for_what_it_may_not_have(store, reader, example):
+    ref = example.study(store)
+    config = TrialSpec.model_validate(
+        example.config().model_dump() | {"algorithm": {"kind": "agents:Guessing", "n_steps": 3}}
+    )
+    row = queries.trial(reader, ref.study_id, example.trial(store, ref, config=config).number)
+    assert (row.algorithm, row.n_envs) == ("agents:Guessing", config.parallelism.n_envs)
+    of_ours = (row.optimizer, row.schedule, row.learning_rate, row.n_steps, row.n_minibatches)
+    of_ours += (row.n_epochs, row.batch_size, row.minibatch_size, row.gamma, row.gae_lambda)
+    assert {*of_ours, row.clip_range, row.entropy_coef} == {None}
+    assert TrialSpec.model_validate_json(row.config_json) == config
+
+
+def test_a_trial_of_stable_baselines3_is_told_in_our_terms(store, reader, example):
+    ref = example.study(store)
+    config = TrialSpec.model_validate(
+        example.config(parallelism={"n_envs": 3}).model_dump()
+        | {"algorithm": {"kind": "sb3", "n_steps": 50, "batch_size": 64, "ent_coef": 0.1}}
+    )
+    row = queries.trial(reader, ref.study_id, example.trial(store, ref, config=config).number)
+    assert (row.algorithm, row.optimizer, row.schedule) == ("sb3", "adam", "constant")
+    assert (row.batch_size, row.minibatch_size, row.n_minibatches) == (150, 64, 3)
+    assert (row.learning_rate, row.entropy_coef, row.n_epochs) == (3e-4, 0.1, 10)
+
+
 def test_figures_of_a_trial_are_of_tuning_seeds_measured_alone(store, reader, example):
     ref = example.study(store)
     trial = example.trial(store, ref)

@@ -467,3 +467,54 @@ def test_steps_give_way_when_minibatches_are_fixed_and_environments_last() -> No
 
 def test_missing_values_come_from_the_base() -> None:
     assert space({"parallelism.n_envs": pow2(1, 8)}).repair({}) == {"parallelism.n_envs": 4}
+
+
+# -- Learners that are not ours -------------------------------------------------------------------
+
+N_ENVS = {"parallelism.n_envs": pow2(1, 8)}
+GUESSING = {"kind": "agents:Guessing", "rate": 0.5}
+
+
+def test_parameters_of_a_users_learner_are_searched_by_their_paths():
+    trial = {**TRIAL, "algorithm": GUESSING}
+    search = {"algorithm.rate": {"kind": "float", "low": 0.1, "high": 1.0}, **N_ENVS}
+    searched = space({**search, "algorithm.deep.down": choice(1, 2)}, trial=trial)
+    params = {"algorithm.rate": 0.7, "algorithm.deep.down": 2, "parallelism.n_envs": 8}
+    resolved = searched.resolve(params)
+    assert resolved.algorithm.parameters == {"rate": 0.7, "deep": {"down": 2}}
+    assert searched.params_of(resolved) == params
+
+
+def test_a_users_learner_shares_no_key_with_other_algorithms():
+    search = {
+        "algorithm.kind": choice("ppo", "agents:Guessing", "sb3"),
+        "algorithm.rate": choice(1, 2, when={"algorithm.kind": "agents:Guessing"}),
+        "algorithm.n_minibatches": pow2(1, 4, when={"algorithm.kind": "ppo"}),
+        "algorithm.batch_size": pow2(16, 64, when={"algorithm.kind": "sb3"}),
+    }
+    searched = space(search)
+    guessing = searched.resolve({"algorithm.kind": "agents:Guessing", "algorithm.rate": 2})
+    assert guessing.algorithm.parameters == {"rate": 2}
+    sb3 = searched.resolve({"algorithm.kind": "sb3", "algorithm.batch_size": 32})
+    assert (sb3.algorithm.n_steps, sb3.algorithm.batch_size) == (2048, 32)
+    ppo = searched.resolve({"algorithm.kind": "ppo", "algorithm.n_minibatches": 4})
+    assert ppo.algorithm.n_steps == 32, "what the trial gives is its own kind's"
+    assert searched.report().valid == 3 + 2 + 3
+
+
+def test_a_users_parameter_is_unknown_to_ours():
+    search = {"algorithm.kind": choice("ppo", "agents:Guessing"), "algorithm.rate": choice(1, 2)}
+    path, message = refusal(search)
+    assert (path, message) == (
+        "search.algorithm.rate",
+        "is not a key under {algorithm.kind: ppo}; say `when:` it is one",
+    )
+    path, message = refusal({"algorithm.rate": choice(1, 2)})
+    assert path == "search.algorithm.rate"
+    assert message.startswith("is not a key of the trial")
+
+
+def test_a_baseline_of_another_kind_takes_nothing_from_the_trials_algorithm():
+    searched = space(N_ENVS)
+    trial = searched.configure({"algorithm.kind": "sb3", "algorithm.n_epochs": 3}, "baseline.set")
+    assert trial.algorithm.model_dump(exclude_unset=True) == {"kind": "sb3", "n_epochs": 3}

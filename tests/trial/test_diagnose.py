@@ -55,6 +55,21 @@ def result(**changes: Any) -> RunResult:
     return RunResult(**(known | changes))
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "advice"),
+    [
+        ({"kind": "sb3"}, "fewer algorithm.n_epochs than 10"),
+        ({"kind": "sb3", "n_epochs": 2}, "a larger algorithm.batch_size than 64"),
+        ({"kind": "agents:Guessing"}, "a cheaper update, or more cores and torch_threads for it"),
+    ],
+)
+def test_other_learners_are_advised_in_their_own_terms(algorithm, advice):
+    trial = spec().model_dump() | {"algorithm": algorithm}
+    learning = result(phases=PhaseSeconds(env_wait=1.0, gradient=9.0))
+    found = diagnose(TrialSpec.model_validate(trial), learning)
+    assert found == (Bottleneck.LEARNER, advice)
+
+
 def curve(kl: list[float], returns: list[float], clip_fraction: float = 0.1) -> list[Measurement]:
     n = len(kl)
     return [
