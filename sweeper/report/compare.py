@@ -99,7 +99,8 @@ def curves_figure(
     x: Literal["seconds", "steps"] = "seconds",
     theme: Theme = "light",
 ) -> go.Figure:
-    """The training return of each trial, mean over its runs as far as all of them reach.
+    """The training return of each trial, mean over its runs with tuning seeds, which all trials
+    have, as far as all of them reach.
 
     curves: trial_id -> the curve of each run.
     """
@@ -114,6 +115,7 @@ def curves_figure(
                 ]
             )
             for curve in curves.get(trial.trial_id, ())
+            if curve[0].seed_kind == "tuning"
         ]
         if not runs:
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -37,66 +37,30 @@ def curve_figure(
     *,
     x: Literal["seconds", "steps"] = "seconds",
     y: str = "training_return",
+    test: Collection[str] = (),
     deadline: float | None = None,
+    rungs: Sequence[float] = (),
     theme: Theme = "light",
 ) -> go.Figure:
     """A quantity (in `CURVES`) of each run (label -> measurements) over the budget it spent.
 
-    With several runs the single ones are faint, and their mean is drawn, with its 95% bootstrap
-    interval over runs, as far as all of them reach. `deadline` is in the unit of x.
+    Runs with `test` seeds (labels) have a color and a dash of their own. With several runs of
+    either kind the single ones are faint, and their mean is drawn, with its 95% bootstrap
+    interval over runs, as far as all of them reach. `deadline`, and the `rungs` at which runs
+    may be pruned, are in the unit of x.
     """
     palette = PALETTES[theme]
     figure = go.Figure(layout=layout(theme))
     curves = {label: _curve(rows, x, y) for label, rows in runs.items()}
     curves = {label: curve for label, curve in curves.items() if len(curve)}
-    single = len(curves) == 1
-    for label, curve in curves.items():
-        figure.add_trace(
-            go.Scatter(
-                x=curve[:, 0],
-                y=curve[:, 1],
-                mode="lines" if len(curve) > 1 else "markers",
-                name=label,
-                line={"color": palette.front, "width": 2.5 if single else 1},
-                opacity=1 if single else 0.45,
-                showlegend=not single,
-            )
-        )
-    if (band := _band(list(curves.values()))) is not None:
-        grid, middle, low, high = band
-        figure.add_trace(
-            go.Scatter(
-                x=[*grid, *grid[::-1]],
-                y=[*high, *low[::-1]],
-                mode="lines",
-                fill="toself",
-                line={"width": 0},
-                fillcolor=translucent(palette.front, 0.18),
-                name="95% interval over seeds",
-                hoverinfo="skip",
-            )
-        )
-        figure.add_trace(
-            go.Scatter(
-                x=grid,
-                y=middle,
-                mode="lines",
-                name=f"mean of {len(curves)} runs",
-                line={"color": palette.front, "width": 3},
-            )
-        )
+    tuning = {label: curve for label, curve in curves.items() if label not in test}
+    tested = {label: curve for label, curve in curves.items() if label in test}
+    _draw_runs(figure, tuning, palette.front, "solid", alone=not tested)
+    _draw_runs(figure, tested, palette.confirmed, "dash", alone=not tuning, what=", test seeds")
+    for number, rung in enumerate(rungs, start=1):
+        _mark(figure, rung, f"rung {number}", palette.muted, "left")
     if deadline is not None:
-        figure.add_vline(
-            x=deadline,
-            line={"color": palette.muted, "width": 1, "dash": "dot"},
-            annotation={
-                "text": "deadline",
-                "font": {"size": 11, "color": palette.muted},
-                "xanchor": "right",
-                "y": 0,
-                "yanchor": "bottom",
-            },
-        )
+        _mark(figure, deadline, "deadline", palette.muted, "right")
     figure.update_xaxes(
         title_text="training time (s)" if x == "seconds" else "env steps", rangemode="tozero"
     )
@@ -108,6 +72,71 @@ def curve_figure(
         words = "No episode has ended yet." if y == "training_return" else "Not measured yet."
         say(figure, words, theme)
     return figure
+
+
+def _draw_runs(
+    figure: go.Figure,
+    curves: Mapping[str, NDArray[np.float64]],
+    color: str,
+    dash: str,
+    *,
+    alone: bool,
+    what: str = "",
+) -> None:
+    """Runs of one kind, faint under their mean if there are several. alone: whether the figure
+    has no other kind."""
+    single = len(curves) == 1
+    for label, curve in curves.items():
+        figure.add_trace(
+            go.Scatter(
+                x=curve[:, 0],
+                y=curve[:, 1],
+                mode="lines" if len(curve) > 1 else "markers",
+                name=label,
+                line={"color": color, "width": 2.5 if single else 1, "dash": dash},
+                opacity=1 if single else 0.45,
+                showlegend=not (single and alone),
+            )
+        )
+    if (band := _band(list(curves.values()))) is None:
+        return
+    grid, middle, low, high = band
+    figure.add_trace(
+        go.Scatter(
+            x=[*grid, *grid[::-1]],
+            y=[*high, *low[::-1]],
+            mode="lines",
+            fill="toself",
+            line={"width": 0},
+            fillcolor=translucent(color, 0.18),
+            name=f"95% interval{what or ' over seeds'}",
+            hoverinfo="skip",
+        )
+    )
+    figure.add_trace(
+        go.Scatter(
+            x=grid,
+            y=middle,
+            mode="lines",
+            name=f"mean of {len(curves)} runs{what}",
+            line={"color": color, "width": 3, "dash": dash},
+        )
+    )
+
+
+def _mark(figure: go.Figure, x: float, words: str, color: str, anchor: str) -> None:
+    """A dotted line across the budget, with words at its foot."""
+    figure.add_vline(
+        x=x,
+        line={"color": color, "width": 1, "dash": "dot"},
+        annotation={
+            "text": words,
+            "font": {"size": 11, "color": color},
+            "xanchor": anchor,
+            "y": 0,
+            "yanchor": "bottom",
+        },
+    )
 
 
 def phase_figure(run: RunRow, *, theme: Theme = "light") -> go.Figure:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Literal
 
 import plotly.graph_objects as go
 
 from sweeper.report.metrics import format_seconds
-from sweeper.report.pareto import hypervolume_over_time
+from sweeper.report.pareto import hypervolume_over_time, hypervolume_over_trials
 from sweeper.report.theme import PALETTES, Theme, layout, say
 from sweeper.store.rows import SlotRow, StudyRow, TrialRow
 
@@ -18,30 +19,42 @@ MAX_BARS = 400
 
 
 def hypervolume_figure(
-    study: StudyRow, trials: Sequence[TrialRow], *, theme: Theme = "light"
+    study: StudyRow,
+    trials: Sequence[TrialRow],
+    *,
+    x: Literal["time", "trials"] = "time",
+    theme: Theme = "light",
 ) -> go.Figure:
-    """How the front grew over the wall-clock time of the study, as a step line.
+    """How the front grew over the wall-clock time of the study, or trial by trial, as a step
+    line.
 
     The volume is the share of the box between the worst and the best value seen of each
     objective, so that it has no unit and ends where the present front stands.
     """
     palette = PALETTES[theme]
     figure = go.Figure(layout=layout(theme))
-    seconds, shares = hypervolume_over_time(study, trials)
-    unit, scale = _time_unit(seconds[-1] if seconds else 0.0)
+    at: list[float]
+    if x == "trials":
+        numbers, shares = hypervolume_over_trials(study, trials)
+        at, title, after = list(numbers), "trial", "trial %{x}"
+    else:
+        seconds, shares = hypervolume_over_time(study, trials)
+        unit, scale = _time_unit(seconds[-1] if seconds else 0.0)
+        at = [second / scale for second in seconds]
+        title, after = f"time since the study began ({unit})", f"%{{x:.3g}} {unit}"
     figure.add_trace(
         go.Scatter(
-            x=[second / scale for second in seconds],
+            x=at,
             y=shares,
             mode="lines",
             line={"color": palette.front, "width": 2, "shape": "hv"},
-            hovertemplate=f"%{{y:.1%}} after %{{x:.3g}} {unit}<extra></extra>",
+            hovertemplate=f"%{{y:.1%}} after {after}<extra></extra>",
         )
     )
-    figure.update_xaxes(title_text=f"time since the study began ({unit})", rangemode="tozero")
+    figure.update_xaxes(title_text=title, rangemode="tozero")
     figure.update_yaxes(title_text="hypervolume", range=[0, 1.02], tickformat=".0%")
-    figure.update_layout(showlegend=False, margin={"t": 16}, uirevision="hypervolume")
-    if not seconds:
+    figure.update_layout(showlegend=False, margin={"t": 16}, uirevision=f"hypervolume {x}")
+    if not at:
         say(figure, "No trial stands on the front yet.", theme)
     return figure
 

@@ -19,6 +19,7 @@ class Palette:
     front: str
     feasible: str
     baseline: str
+    confirmed: str
     infeasible: str
     diverged: str
     failed: str
@@ -34,6 +35,7 @@ PALETTES: dict[Theme, Palette] = {
         front="#0072b2",
         feasible="#56a3d0",
         baseline="#d55e00",
+        confirmed="#007a5a",
         infeasible="#9a9a9a",
         diverged="#6e6e6e",
         failed="#4a4a4a",
@@ -47,6 +49,7 @@ PALETTES: dict[Theme, Palette] = {
         front="#56b4e9",
         feasible="#5596bf",
         baseline="#f0a13a",
+        confirmed="#2fb58c",
         infeasible="#7d848a",
         diverged="#a3a9ae",
         failed="#c6cacd",

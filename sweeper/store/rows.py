@@ -152,6 +152,7 @@ class RunRow:
     worker_busy_share: float | None
     foreign_cpu_share: float | None
     gpu_utilization: float | None
+    gpu_memory_bytes: int | None
     involuntary_switches: int | None
     peak_rss_bytes: int | None
     leased_cores: str | None

@@ -19,6 +19,12 @@ BEST, AMONG = 0.1, 0.75
 """The best tenth (but five trials, if there are enough) against the best three quarters."""
 
 
+def is_due(feasible: int, before: int) -> bool:
+    """Whether so many feasible trials tell enough more than `before` did: ten more, and a tenth
+    more, so that a long study spends no more on this than a short one."""
+    return feasible - before >= max(MIN_TRIALS, before // 10)
+
+
 def importances(loaded: LoadedStudy, trials: Sequence[TrialRow]) -> dict[str, dict[str, float]]:
     """Objective -> parameter -> share, summing to 1 where anything mattered; empty before there
     are ten trials to tell from."""

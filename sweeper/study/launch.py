@@ -25,7 +25,7 @@ from sweeper.study.agenda import Again, Agenda
 from sweeper.study.claim import LEASE_SECONDS, Claim
 from sweeper.study.confirm import confirmations
 from sweeper.study.executor import Executor, lost_result
-from sweeper.study.importance import importances
+from sweeper.study.importance import importances, is_due
 from sweeper.study.known import KnownTrials
 from sweeper.study.outcome import has_budget
 from sweeper.study.pruner import RungPoint, Rungs
@@ -95,6 +95,8 @@ class Launcher:
         self._rungs: Rungs | None = None
         self._remeasurement = Remeasurement()
         self._repeats = 0
+        self._weighed = 0
+        """Feasible trials that the importances were last told from."""
         self._is_idle = False
         self.stopping = False
 
@@ -114,9 +116,7 @@ class Launcher:
         agenda = self.make_agenda()
         with self._giving_up():
             self._work(agenda)
-            self._store.add_importances(
-                self._ref.study_id, importances(self._loaded, list(self._known.trials.values()))
-            )
+            self._weigh(at_last=True)
             if self._spec.confirm is not None and not self.stopping:
                 self._confirm(self._spec.confirm, None)
 
@@ -191,9 +191,18 @@ class Launcher:
                 )
             if ended:
                 self._known.refresh()
+                self._weigh()
                 self._is_idle = False
             self._report(now - began_at)
         self._report(self._clock.now() - began_at)
+
+    def _weigh(self, *, at_last: bool = False) -> None:
+        """Tell how much each parameter matters by now, where that may have changed."""
+        trials = list(self._known.trials.values())
+        feasible = sum(bool(trial.feasible) for trial in trials)
+        if at_last or is_due(feasible, self._weighed):
+            self._weighed = feasible
+            self._store.add_importances(self._ref.study_id, importances(self._loaded, trials))
 
     def _recover(self) -> None:
         """Take up what an earlier launcher left: its lost, interrupted and unstarted runs."""

@@ -15,6 +15,7 @@ from pydantic_core import PydanticCustomError
 from sweeper.core.clock import BudgetSpec
 from sweeper.core.errors import SpecError
 from sweeper.core.spec import Spec, as_tuple, invalid
+from sweeper.report.rungs import DEFAULT_RUNGS
 from sweeper.study.document import Document, dump, read_document, validate
 from sweeper.study.names import name_fault
 from sweeper.study.parameters import Parameter, ParamValue
@@ -99,7 +100,7 @@ class PrunerSpec(Spec):
     before it had both a better training return and a better speed. Nobody waits for anybody;
     the baseline, re-runs and confirmations are never ended."""
     rungs: Annotated[tuple[Annotated[float, Field(gt=0, lt=1)], ...], as_tuple] = Field(
-        default=(0.111, 0.333), min_length=1, max_length=8
+        default=DEFAULT_RUNGS, min_length=1, max_length=8
     )
     """Shares of the budget, rising. The learning-rate schedule still belongs to all of it."""
 

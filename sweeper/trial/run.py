@@ -337,8 +337,6 @@ class _Trial:
             contended=None if foreign is None else foreign > CONTENDED_SHARE,
             gpu_utilization=cost.gpu_utilization if cost else None,
             gpu_memory_bytes=cost.gpu_memory_bytes if cost else None,
-            gpu_utilization=cost.gpu_utilization if cost else None,
-            gpu_memory_bytes=cost.gpu_memory_bytes if cost else None,
             leased_cores=self._cpus,
         )
 

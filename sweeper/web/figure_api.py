@@ -14,8 +14,10 @@ from sweeper.report.curves import curve_figure, phase_figure
 from sweeper.report.figures import pareto_figure
 from sweeper.report.history import hypervolume_figure, timeline_figure
 from sweeper.report.parameters import importance_figure
+from sweeper.report.rungs import study_rungs
 from sweeper.report.theme import Theme
 from sweeper.store import queries
+from sweeper.store.rows import RunRow
 from sweeper.web import records
 from sweeper.web.addresses import CurveName, Name, Number, State, Trials
 from sweeper.web.answers import compare_record
@@ -37,14 +39,22 @@ def figure_routes(results: Results) -> APIRouter:
         """A quantity over each run of a trial, as a Plotly figure."""
         study = records.find_study(results.engine, name)
         trial = records.find_trial(results.engine, study, number)
-        runs = {
-            f"seed {run.seed}" + (f", attempt {run.attempt}" if run.attempt > 1 else ""): (
-                queries.measurements(results.engine, run.run_id)
-            )
-            for run in queries.runs(results.engine, trial.trial_id)
-        }
+        runs = {_label(run): run for run in queries.runs(results.engine, trial.trial_id)}
         deadline = trial.budget_seconds if x == "seconds" else trial.budget_env_steps
-        return _figure(curve_figure(runs, x=x, y=y, deadline=deadline, theme=theme))
+        return _figure(
+            curve_figure(
+                {
+                    label: queries.measurements(results.engine, run.run_id)
+                    for label, run in runs.items()
+                },
+                x=x,
+                y=y,
+                test={label for label, run in runs.items() if run.seed_kind == "test"},
+                deadline=deadline,
+                rungs=[share * deadline for share in study_rungs(study)] if deadline else (),
+                theme=theme,
+            )
+        )
 
     @api.get("/study/{name:path}/trial/{number}/phases/{run_id}", response_class=Response)
     def phases(name: Name, number: Number, run_id: Number, theme: Theme = "light") -> Response:
@@ -70,10 +80,13 @@ def figure_routes(results: Results) -> APIRouter:
         )
 
     @api.get("/study/{name:path}/hypervolume", response_class=Response)
-    def hypervolume(name: Name, theme: Theme = "light") -> Response:
+    def hypervolume(
+        name: Name, x: Literal["time", "trials"] = "time", theme: Theme = "light"
+    ) -> Response:
         """How the front grew, as a Plotly figure."""
         study = records.find_study(results.engine, name)
-        return _figure(hypervolume_figure(study, results.data(study.study_id).trials, theme=theme))
+        trials = results.data(study.study_id).trials
+        return _figure(hypervolume_figure(study, trials, x=x, theme=theme))
 
     @api.get("/study/{name:path}/timeline", response_class=Response)
     def timeline(name: Name, theme: Theme = "light") -> Response:
@@ -114,6 +127,12 @@ def figure_routes(results: Results) -> APIRouter:
         return _figure(phases_figure(compare_record(results, name, trials).trials, theme=theme))
 
     return api
+
+
+def _label(run: RunRow) -> str:
+    """What tells a run from the others of its trial."""
+    kind = "test seed" if run.seed_kind == "test" else "seed"
+    return f"{kind} {run.seed}" + (f", attempt {run.attempt}" if run.attempt > 1 else "")
 
 
 def _figure(figure: go.Figure) -> Response:

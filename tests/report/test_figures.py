@@ -131,6 +131,44 @@ def test_several_runs_are_faint_under_their_mean(make_measurement):
     assert figure.layout.annotations[0].text == "deadline"
 
 
+def test_runs_with_test_seeds_are_told_from_the_search_by_dash_and_color(make_measurement):
+    def curve(offset):
+        return [
+            make_measurement(elapsed_seconds=t, env_steps=int(t), training_return=t + offset)
+            for t in (1.0, 2.0)
+        ]
+
+    runs = {"seed 0": curve(0.0), "seed 1": curve(2.0), "test seed 7": curve(5.0)}
+    drawn = {trace.name: trace for trace in curve_figure(runs, test={"test seed 7"}).data}
+    assert list(drawn) == [
+        "seed 0",
+        "seed 1",
+        "95% interval over seeds",
+        "mean of 2 runs",
+        "test seed 7",
+    ]
+    assert list(drawn["mean of 2 runs"].y) == pytest.approx(list(drawn["mean of 2 runs"].x + 1.0))
+    tested, searched = drawn["test seed 7"], drawn["seed 0"]
+    assert (tested.line.dash, searched.line.dash) == ("dash", "solid")
+    assert tested.line.color != searched.line.color
+    assert tested.showlegend
+
+
+def test_rungs_and_the_deadline_are_drawn_across_the_curve(make_measurement):
+    rows = [make_measurement(elapsed_seconds=1.0, env_steps=1, training_return=1.0)]
+    figure = curve_figure({"seed 0": rows}, deadline=9.0, rungs=(1.0, 3.0))
+    assert [shape.x0 for shape in figure.layout.shapes] == [1.0, 3.0, 9.0]
+    assert [note.text for note in figure.layout.annotations] == ["rung 1", "rung 2", "deadline"]
+
+
+def test_hypervolume_is_drawn_over_trials_too(make_study, trials):
+    figure = hypervolume_figure(make_study(), trials, x="trials")
+    assert list(figure.data[0].x) == [1, 2, 3]
+    assert figure.layout.xaxis.title.text == "trial"
+    over_time = hypervolume_figure(make_study(), trials)
+    assert list(over_time.data[0].y)[-1] == list(figure.data[0].y)[-1]
+
+
 def test_points_are_thinned_once_they_cannot_be_told_apart(make_study, make_trial):
     trials = [
         make_trial(n, final_return=float(n % 97), steps_per_second=float(n % 89))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sweeper.study.importance import is_due
 from sweeper.study.rebuild import PastTrial, RebuiltStudy
 from sweeper.study.space import SearchSpace
 from sweeper.study.spec import StudySpec
@@ -45,6 +46,16 @@ def trials(n: int = 120) -> list[PastTrial]:
 
 def importance(past: list[PastTrial], objective: int, directions: Any) -> dict[str, float]:
     return RebuiltStudy(space(), directions).importance(past, objective, best=0.1, among=0.75)
+
+
+def test_importances_are_told_anew_the_more_seldom_the_more_trials_there_are() -> None:
+    told, before = [], 0
+    for feasible in range(1, 1001):
+        if is_due(feasible, before):
+            told.append(feasible)
+            before = feasible
+    assert told[:3] == [10, 20, 30]
+    assert len(told) < 40
 
 
 def test_each_objective_has_what_mattered_to_it() -> None:

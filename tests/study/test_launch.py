@@ -562,10 +562,12 @@ def test_changed_constraints_judge_the_old_trials_anew(world: World) -> None:
 def test_importances_are_stored_once_there_are_trials_to_tell_from(world: World) -> None:
     world.launch()
     assert world.sql("SELECT count(*) FROM importances") == [(0,)]
-    world.launch(stop={"trials": 12})
+    world.launch(stop={"trials": 20})
     rows = world.sql(
         "SELECT objective, count(*), round(sum(importance), 6) FROM importances "
-        "GROUP BY objective ORDER BY objective"
+        "WHERE at = (SELECT max(at) FROM importances) GROUP BY objective ORDER BY objective"
     )
     assert [row[:2] for row in rows] == [("final_return", 2), ("steps_per_second", 2)]
     assert all(row[2] in (0.0, 1.0) for row in rows)
+    ((times,),) = world.sql("SELECT count(DISTINCT at) FROM importances")
+    assert times >= 2  # while it ran, too

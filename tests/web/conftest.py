@@ -120,6 +120,7 @@ class Recorder:
         reason: str | None = None,
         learning_seconds: float = 5.0,
         bottleneck: str | None = None,
+        advice: str | None = None,
         **trial: Any,
     ) -> int:
         """A whole trial of one run; returns its number."""
@@ -134,6 +135,7 @@ class Recorder:
             reason=reason,
             learning_seconds=learning_seconds,
             bottleneck=bottleneck,
+            advice=advice,
         )
         return added.number
 
@@ -146,6 +148,7 @@ class Recorder:
         seed: int,
         seed_kind: str = "tuning",
         learning_seconds: float = 5.0,
+        **diagnosis: str,
     ) -> None:
         """Another whole run of a trial that `trial` made."""
         run_id = self.store.add_run(
@@ -157,7 +160,7 @@ class Recorder:
             host=HOST,
             budget=BUDGET,
         )
-        self._end(run_id, final_return, speed, learning_seconds=learning_seconds)
+        self._end(run_id, final_return, speed, learning_seconds=learning_seconds, **diagnosis)
 
     def _end(
         self,
@@ -170,6 +173,7 @@ class Recorder:
         feasible: bool | None = True,
         reason: str | None = None,
         bottleneck: str | None = None,
+        advice: str | None = None,
     ) -> None:
         self.now += timedelta(seconds=10)
         if final_return is not None:
@@ -210,6 +214,7 @@ class Recorder:
             feasible=feasible,
             evaluations=episodes if status is RunStatus.COMPLETED else (),
             bottleneck=bottleneck,
+            advice=advice,
         )
 
 

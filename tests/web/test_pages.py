@@ -123,6 +123,28 @@ def test_diagnosis_of_the_study_counts_bottlenecks_and_leads_to_the_trials(clien
     assert [t["number"] for t in found.json()["table"]["trials"]] == [3]
 
 
+def test_trial_page_says_what_limited_it_and_one_change_to_try(client, recorder):
+    advice = "smaller parallelism.n_envs x algorithm.n_steps than 8 x 64"
+    number = recorder.trial(recorder.study(), bottleneck="too_coarse", advice=advice)
+    page = text_of(client.get(f"/study/cartpole/trial/{number}").text)
+    assert f"Limited by: too coarse . Try: {advice}" in page
+    assert "Bottleneck:" not in page  # of each run, where there are several
+    recorder.again(number, 400.0, 10_000.0, seed=8, bottleneck="learner", advice="fewer epochs")
+    page = text_of(client.get(f"/study/cartpole/trial/{number}").text)
+    assert "Limited by: learner . Try: fewer epochs" in page  # the last run's
+    assert f"Bottleneck: too coarse . Try {advice}." in page
+    assert "Bottleneck: learner . Try fewer epochs." in page
+    trial = client.get(f"/api/study/cartpole/trial/{number}").json()["trial"]
+    assert (trial["bottleneck"], trial["advice"]) == ("learner", "fewer epochs")
+
+
+def test_curves_of_test_seeds_are_named_as_such(client, recorder):
+    number = recorder.trial(recorder.study())
+    recorder.again(number, 400.0, 10_000.0, seed=99, seed_kind="test")
+    figure = client.get(f"/api/study/cartpole/trial/{number}/curve").json()
+    assert [trace["name"] for trace in figure["data"]] == ["seed 7", "test seed 99"]
+
+
 def test_columns_can_be_chosen(filled):
     page = filled.get("/study/cartpole", params={"columns": "updates,final_return,batch_size"}).text
     heads = re.findall(r'title="([\w.]+)">', page.partition("<thead>")[2].partition("</thead>")[0])

@@ -366,12 +366,12 @@ document.getElementById("quantity")?.addEventListener("change", ({ target }) => 
 
 for (const button of document.querySelectorAll("[data-axis]")) {
   button.addEventListener("click", () => {
-    for (const other of document.querySelectorAll("[data-axis]")) {
+    for (const other of document.querySelectorAll(`[data-axis][data-of="${button.dataset.of}"]`)) {
       other.setAttribute("aria-pressed", String(other === button));
     }
-    const curve = document.getElementById("curve");
-    curve.dataset.x = button.dataset.axis;
-    draw(curve).catch(report);
+    const figure = document.getElementById(button.dataset.of);
+    figure.dataset.x = button.dataset.axis;
+    draw(figure).catch(report);
   });
 }
 
