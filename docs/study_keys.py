@@ -118,6 +118,8 @@ def _default(field: FieldInfo) -> str:
             return f"`{str(value).lower()}`"
         case dict() if value:
             return ", ".join(f"`{key}: {item}`" for key, item in value.items())
+        case tuple() if value and isinstance(value[0], Spec):
+            return f"`{', '.join(str(item.model_dump()) for item in value)}`".replace("'", "")
         case tuple() if value:
             return f"`{list(value)}`"
         case None | dict() | tuple():

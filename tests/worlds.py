@@ -52,6 +52,28 @@ class Matching(gymnasium.Env):
         return self.shown, reward, self.steps >= self.LENGTH, False, {}
 
 
+class Pictured(Matching):
+    """Matching, where the third of an image that is bright shows the action."""
+
+    def __init__(self, shape=(1, 36, 36)):
+        self.shape = shape
+        self.observation_space = spaces.Box(0, 255, shape, np.uint8)
+
+    def reset(self, **kwargs):
+        shown, info = super().reset(**kwargs)
+        return self._picture(shown), info
+
+    def step(self, action):
+        shown, *rest = super().step(action)
+        return self._picture(shown), *rest
+
+    def _picture(self, shown):
+        image = self.np_random.integers(100, size=self.shape, dtype=np.uint8)
+        third = self.shape[1] // 3  # the middle axis is one of pixels in every layout
+        image[:, shown * third : (shown + 1) * third] += 100
+        return image
+
+
 class Broken(Constant):
     """Misbehaves after some steps: `how` is raise, nan, exit or kill_parent."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,11 +10,12 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from sweeper.cli.learners import check_learner, check_learners, make_importable
+from sweeper.cli.networks import check_network, check_networks
 from sweeper.core.errors import InputError
-from sweeper.envs.make import check_native, describe
+from sweeper.envs.make import EnvDescription, check_native, describe
 from sweeper.study.cluster import find_cluster
 from sweeper.study.document import Document
-from sweeper.study.spec import LoadedStudy, RaySpec, concurrency_on, load_study, read_trial
+from sweeper.study.spec import LoadedStudy, RaySpec, concurrency_on, load_study, trial_in
 from sweeper.trial.cores import lease_cores, usable_cores
 from sweeper.trial.spec import TrialSpec
 
@@ -48,18 +50,19 @@ def plan_launch(
     return Plan(loaded, cluster)
 
 
-def plan_run(file: Path, *, overrides: list[str], may_wait: bool) -> TrialSpec:
-    """Read a trial that this machine can run. Raises InputError, also for cores that others
-    hold, unless it `may_wait` for them."""
-    make_importable(file.parent)
-    spec, document = read_trial(file, overrides=overrides)
+def plan_run(document: Document, *, overrides: list[str], may_wait: bool) -> TrialSpec:
+    """The trial of a document, which this machine can run. Raises InputError, also for cores
+    that others hold, unless it `may_wait` for them."""
+    make_importable(Path(document.name).parent)
+    spec, document = trial_in(document, overrides=overrides)
     there_are = len(usable_cores())
     if spec.parallelism.cores > there_are:
         raise document.error(
             "trial.parallelism.cores",
             f"must be at most {there_are}, the usable cores here, got {spec.parallelism.cores}",
         )
-    _describe(spec, document)
+    known = _describe(spec, document)
+    check_network(spec, known.observation_space, document)
     if spec.parallelism.vec_env == NATIVE:
         _check_native(spec, document, f"trial.{VEC_ENV}")
     check_learner(spec, document)
@@ -68,10 +71,18 @@ def plan_run(file: Path, *, overrides: list[str], may_wait: bool) -> TrialSpec:
     return spec
 
 
+def check_writable(path: Path) -> None:
+    """Whether a file can be written there. Raises InputError."""
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise InputError(f"{path}: cannot be written; name a file in a folder that can")
+
+
 def check_environments(loaded: LoadedStudy) -> None:
     """Make the environment once, and the native vector implementation of each trial that asks
-    for one, the baseline included; SpecError with the line that asks for it if that fails."""
-    _describe(loaded.spec.trial, loaded.document)
+    for one, the baseline included; SpecError with the line that asks for it if that fails, or
+    for a network that cannot read what the environment shows."""
+    known = _describe(loaded.spec.trial, loaded.document)
+    check_networks(loaded, known.observation_space)
     for key, trial in _native_trials(loaded):
         _check_native(trial, loaded.document, key)
 
@@ -89,10 +100,10 @@ def _native_trials(loaded: LoadedStudy) -> Iterator[tuple[str, TrialSpec]]:
             yield f"baseline.set.{VEC_ENV}", named.trial
 
 
-def _describe(trial: TrialSpec, document: Document) -> None:
+def _describe(trial: TrialSpec, document: Document) -> EnvDescription:
     env = trial.env
     try:
-        describe(env)
+        return describe(env)
     except InputError as error:
         key = "id" if env.id is not None else "make"
         raise document.error(f"trial.env.{key}", f": {error}") from error

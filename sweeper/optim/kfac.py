@@ -5,7 +5,8 @@ Martens & Grosse 2015 (arXiv:1503.05671), sections 2 to 4; the trust region is t
 
 ::
 
-    n        linear layers of one shape, side by side: their matrices are batched
+    n        linear layers of one shape, side by side: their matrices are batched; a convolution
+             is one, on each patch of its images
     B        samples of a Fisher pass
     a        [n, B, I + 1]   a layer's inputs, a 1 appended for the bias; [1, B, I + 1] if shared
     s        [n, B, O]       its outputs before the nonlinearity: s = a [W | b]^T
@@ -33,13 +34,15 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
+from torch.nn.functional import pad, unfold
 
 from sweeper.core.errors import DivergedError
 from sweeper.optim.spec import KFACSpec
 
 JITTER = (0.0, 1e-12, 1e-9, 1e-6, 1e-3)
 """Added to a factor's diagonal, times its mean, until it can be decomposed."""
+PATCHED = 64
+"""Images cut into patches at once, which take as many times the memory as patches overlap."""
 
 
 class LinearGradient(NamedTuple):
@@ -76,6 +79,46 @@ class LayerSample(NamedTuple):
     g: Tensor
     """[n, B, O] gradients of each sample's own loss, not of the mean."""
 
+    def moments(self) -> tuple[Tensor, Tensor]:
+        """A and G of this pass."""
+        a, g = (
+            torch.matmul(x.mT, x).div_(x.shape[1]) for x in (pad(self.a, (0, 1), value=1.0), self.g)
+        )
+        return a, g
+
+
+class ConvolutionSample(NamedTuple):
+    """A Fisher pass as a convolution saw it: a linear layer on each of the patches t.
+
+    KFC (Grosse & Martens 2016, arXiv:1602.01407, section 3)::
+
+        F = E[sum_tu a_t a_u^T (x) g_t g_u^T]  ~  E[sum_t a_t a_t^T] (x) E[mean_t g_t g_t^T]
+
+    where gradients at two places are taken to be uncorrelated, and inputs and gradients to be
+    distributed alike at all. So A sums over places and G averages, as in the paper; how the
+    number of places is shared out between the two changes neither F nor its damped inverse.
+    """
+
+    images: Tensor
+    """[n, B, C, H, W], or [1, B, C, H, W] where the input is shared."""
+    g: Tensor
+    """[n, B, O, H', W'] gradients of each sample's own loss."""
+    kernel: int
+    stride: int
+
+    def moments(self) -> tuple[Tensor, Tensor]:
+        """A and G of this pass."""
+        n, batch = self.images.shape[:2]
+        a = torch.zeros((), dtype=self.images.dtype, device=self.images.device)
+        for images in torch.split(self.images, PATCHED, dim=1):
+            patches = unfold(images.flatten(0, 1), self.kernel, stride=self.stride)
+            columns = pad(patches, (0, 0, 0, 1), value=1.0)
+            columns = columns.view(n, -1, *columns.shape[1:])
+            columns = columns.transpose(1, 2).flatten(2)  # [n, I + 1, B T]
+            a = a + columns @ columns.mT
+        g = self.g.flatten(3).transpose(1, 2).flatten(2)  # [n, O, B T]
+        return a / batch, (g @ g.mT) / g.shape[2]
+
 
 class KFAC:
     """Preconditions a gradient in place: `observe` a Fisher pass, then `precondition`."""
@@ -89,7 +132,7 @@ class KFAC:
         self._passes = 0
         self._steps = 0
 
-    def observe(self, samples: Sequence[LayerSample]) -> None:
+    def observe(self, samples: Sequence[LayerSample | ConvolutionSample]) -> None:
         """Average the factors of one Fisher pass, a sample a layer, into the running ones."""
         self._passes += 1
         early = self._passes <= self.spec.stats_accum_iter
@@ -150,10 +193,10 @@ class KroneckerLayer:
         self._a_basis, self._g_basis = torch.zeros_like(self.a), torch.zeros_like(self.g)
         self._inverse = new((n, n_out, n_in + 1))
 
-    def observe(self, sample: LayerSample, share: float) -> None:
+    def observe(self, sample: LayerSample | ConvolutionSample, share: float) -> None:
         """A and G, moved towards those of one pass by `share` of the way."""
-        for factor, x in ((self.a, pad(sample.a, (0, 1), value=1.0)), (self.g, sample.g)):
-            factor.lerp_(torch.matmul(x.mT, x).div_(x.shape[1]), share)
+        for factor, moment in zip((self.a, self.g), sample.moments(), strict=True):
+            factor.lerp_(moment, share)
 
     def decompose(self, damping: float, *, factored: bool) -> None:
         """Compute the bases and (in them) the damped inverse that `precondition` uses."""

@@ -27,7 +27,8 @@ from sweeper.optim.spec import (
     SGDSpec,
     WarmupCosineSchedule,
 )
-from sweeper.rl.spec import A2CSpec, PPOSpec
+from sweeper.rl.foreign import SB3Spec
+from sweeper.rl.spec import A2CSpec, CNNSpec, MLPSpec, PPOSpec
 from sweeper.store.rows import TrialRow
 from sweeper.trial.spec import TrialSpec
 
@@ -41,7 +42,8 @@ class PeerExport(Protocol):
 
 def sb3_script(spec: TrialSpec, *, env_steps: int) -> str:
     """A Python script for Stable-Baselines3: `kwargs` for its PPO or A2C, and a call."""
-    name = "PPO" if isinstance(spec.algorithm, PPOSpec) else "A2C"
+    algorithm = _known_to_sb3(spec)
+    name = "A2C" if isinstance(algorithm, A2CSpec) else "PPO"
     kwargs = "".join(f"    {key}={value},\n" for key, value in _sb3_kwargs(spec).items())
     env = spec.env
     if env.id is None:
@@ -57,7 +59,7 @@ def sb3_script(spec: TrialSpec, *, env_steps: int) -> str:
     if env.normalize_observation or env.normalize_reward:
         normalize = (
             f"    env = VecNormalize(env, norm_obs={env.normalize_observation}, "
-            f"norm_reward={env.normalize_reward}, gamma={spec.algorithm.gamma!r})\n"
+            f"norm_reward={env.normalize_reward}, gamma={algorithm.gamma!r})\n"
         )
     return (
         "import math\n\n"
@@ -82,10 +84,8 @@ def zoo_yaml(spec: TrialSpec, *, env_steps: int) -> str:
     kwargs = _sb3_kwargs(spec)
     policy = kwargs.pop("policy_kwargs").replace("torch.nn.", "nn.")
     policy = policy.replace("torch.optim.", "__import__('torch').optim.")
-    algorithm = spec.algorithm
-    kwargs["learning_rate"] = _zoo_schedule(
-        algorithm.optimizer.learning_rate, algorithm.optimizer.schedule
-    )
+    algorithm = _known_to_sb3(spec)
+    kwargs["learning_rate"] = _zoo_schedule(*_learning_rate(algorithm))
     if isinstance(algorithm, PPOSpec):
         kwargs["clip_range"] = _zoo_schedule(algorithm.clip_range, algorithm.clip_range_schedule)
     del kwargs["seed"]
@@ -110,7 +110,7 @@ def cleanrl_command(spec: TrialSpec, *, env_steps: int) -> str:
     takes the same."""
     algorithm = spec.algorithm
     if not isinstance(algorithm, PPOSpec):
-        raise InputError(f"CleanRL has no {algorithm.kind}")
+        raise InputError(f"CleanRL has no {algorithm.name}")
     if spec.env.id is None:
         raise InputError("CleanRL names environments by a registered id, and this one has none")
     optimizer, network = algorithm.optimizer, algorithm.network
@@ -128,11 +128,12 @@ def cleanrl_command(spec: TrialSpec, *, env_steps: int) -> str:
             "schedule of the clip range": not isinstance(
                 algorithm.clip_range_schedule, ConstantSchedule
             ),
-            "network other than [64, 64] tanh": (tuple(network.hidden), network.activation)
-            != ((64, 64), "tanh"),
+            "network other than [64, 64] tanh": not isinstance(network, MLPSpec)
+            or (network.hidden, network.activation, network.shared) != ((64, 64), "tanh", False),
             "clip range of its own for values": algorithm.clip_range_value
             not in (None, algorithm.clip_range),
             "arguments for the environment": bool(spec.env.kwargs),
+            "wrappers of the environment": bool(spec.env.wrappers),
         },
     )
     flags = [
@@ -172,21 +173,35 @@ def peer_steps(trial: TrialRow) -> int:
     return trial.budget_env_steps or int(trial.env_steps or 1_000_000)
 
 
+def _known_to_sb3(spec: TrialSpec) -> PPOSpec | A2CSpec | SB3Spec:
+    if isinstance(spec.algorithm, PPOSpec | A2CSpec | SB3Spec):
+        return spec.algorithm
+    raise InputError(f"Stable-Baselines3 has no {spec.algorithm.name}")
+
+
+def _learning_rate(algorithm: PPOSpec | A2CSpec | SB3Spec) -> tuple[float, ScheduleSpec]:
+    if isinstance(algorithm, SB3Spec):
+        return algorithm.learning_rate, algorithm.learning_rate_schedule
+    return algorithm.optimizer.learning_rate, algorithm.optimizer.schedule
+
+
 def _sb3_kwargs(spec: TrialSpec) -> dict[str, str]:
     """Keyword -> its value as Python source, in which `math` and `torch` are imported."""
-    algorithm, network = spec.algorithm, spec.algorithm.network
-    if not isinstance(algorithm, PPOSpec | A2CSpec):
-        raise InputError(f"Stable-Baselines3 has no {algorithm.kind}")
-    layers = list(network.hidden)
-    optimizer_class, optimizer_kwargs = _torch_optimizer(algorithm.optimizer)
-    activation = {"tanh": "Tanh", "relu": "ReLU"}[network.activation]
-    rate = algorithm.optimizer
+    algorithm = _known_to_sb3(spec)
+    _refuse("Stable-Baselines3", {"translation of env.wrappers": bool(spec.env.wrappers)})
     kwargs = {
         "policy": '"MlpPolicy"',
-        "learning_rate": _sb3_schedule(rate.learning_rate, rate.schedule),
+        "learning_rate": _sb3_schedule(*_learning_rate(algorithm)),
         "n_steps": repr(algorithm.n_steps),
         "gamma": repr(algorithm.gamma),
         "gae_lambda": repr(algorithm.gae_lambda),
+    }
+    if isinstance(algorithm, SB3Spec):
+        return kwargs | _sb3_itself(algorithm) | {"seed": repr(spec.seed)}
+    policy, architecture = _sb3_network(algorithm.network)
+    optimizer_class, optimizer_kwargs = _torch_optimizer(algorithm.optimizer)
+    kwargs |= {
+        "policy": policy,
         "ent_coef": repr(algorithm.entropy_coef),
         "vf_coef": repr(algorithm.value_coef / 2),
         "max_grad_norm": "math.inf"
@@ -206,11 +221,56 @@ def _sb3_kwargs(spec: TrialSpec) -> dict[str, str]:
         kwargs["use_rms_prop"] = "False"  # which would bring its own RMSprop for the one below
     return kwargs | {
         "policy_kwargs": (
-            f"dict(net_arch=dict(pi={layers}, vf={layers}), activation_fn=torch.nn.{activation}, "
+            f"dict({architecture}, "
             f"optimizer_class=torch.optim.{optimizer_class}, "
             f"optimizer_kwargs=dict({optimizer_kwargs}))"
         ),
         "seed": repr(spec.seed),
+    }
+
+
+def _sb3_network(network: MLPSpec | CNNSpec) -> tuple[str, str]:
+    """Policy class, and what describes the network in `policy_kwargs`, as Python source."""
+    if isinstance(network, CNNSpec):
+        plain = CNNSpec(kind="cnn")
+        _refuse(
+            "Stable-Baselines3",
+            {
+                "convolutions other than the default": network.convolutions != plain.convolutions,
+                "more than one hidden layer after convolutions": len(network.hidden) > 1,
+            },
+        )
+        return '"CnnPolicy"', (
+            f"features_extractor_kwargs=dict(features_dim={network.hidden[0]}), "
+            f"share_features_extractor={network.shared}, net_arch=[]"
+        )
+    _refuse("Stable-Baselines3", {"layers that policy and value share": network.shared})
+    layers, activation = list(network.hidden), {"tanh": "Tanh", "relu": "ReLU"}[network.activation]
+    return '"MlpPolicy"', (
+        f"net_arch=dict(pi={layers}, vf={layers}), activation_fn=torch.nn.{activation}"
+    )
+
+
+def _sb3_itself(algorithm: SB3Spec) -> dict[str, str]:
+    """What is called there as it is here."""
+    names = (
+        "batch_size",
+        "n_epochs",
+        "clip_range",
+        "clip_range_vf",
+        "normalize_advantage",
+        "ent_coef",
+        "vf_coef",
+        "max_grad_norm",
+        "target_kl",
+    )
+    activation = {"tanh": "Tanh", "relu": "ReLU", "elu": "ELU", "leaky_relu": "LeakyReLU"}
+    return {name: repr(getattr(algorithm, name)) for name in names} | {
+        "policy_kwargs": (
+            f"dict(net_arch={list(algorithm.net_arch)}, "
+            f"activation_fn=torch.nn.{activation[algorithm.activation_fn]}, "
+            f"ortho_init={algorithm.ortho_init})"
+        )
     }
 
 

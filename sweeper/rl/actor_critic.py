@@ -13,13 +13,13 @@ from sweeper.core.timing import PhaseTimer
 from sweeper.envs.vec_env import Observation, VecEnv
 from sweeper.rl.a2c import A2C
 from sweeper.rl.distributions import distribution_for
-from sweeper.rl.features import Features
+from sweeper.rl.features import features_for
 from sweeper.rl.learner import Algorithm, UpdateStatistics
 from sweeper.rl.numpy_policy import NumpyPolicy
 from sweeper.rl.policy import ActorCritic, AutogradEvaluator, Evaluator
 from sweeper.rl.ppo import PPO
 from sweeper.rl.rollout import Collector
-from sweeper.rl.spec import A2CSpec, ACKTRSpec, ActorCriticSpec, PPOSpec
+from sweeper.rl.spec import A2CSpec, ACKTRSpec, ActorCriticSpec, MLPSpec, PPOSpec
 
 
 class ActorCriticLearner:
@@ -29,11 +29,12 @@ class ActorCriticLearner:
         self, spec: ActorCriticSpec, vec_env: VecEnv, *, seed: int, timer: PhaseTimer
     ) -> None:
         self.distribution = distribution_for(vec_env.single_action_space)
-        self._encode = Features(vec_env.single_observation_space)
-        self.policy = ActorCritic(self._encode.size, self.distribution, spec.network, seed=seed)
+        network = spec.network
+        self.encode = features_for(vec_env.single_observation_space, network)
+        self.policy = ActorCritic(self.encode.shape, self.distribution, network, seed=seed)
         self.evaluator: Evaluator = (
             NumpyPolicy(self.policy)
-            if spec.network.gradient == "derived"
+            if isinstance(network, MLPSpec) and network.gradient == "derived"
             else AutogradEvaluator(self.policy)
         )
         self.algorithm: Algorithm
@@ -44,6 +45,7 @@ class ActorCriticLearner:
                 self.algorithm = A2C(spec, self.policy, self.evaluator, seed=seed, timer=timer)
         self._collector = Collector(
             vec_env,
+            self.encode,
             self.evaluator,
             self.distribution,
             n_steps=spec.n_steps,
@@ -63,8 +65,8 @@ class ActorCriticLearner:
     def act(self, observation: Observation, rng: np.random.Generator | None) -> NDArray[Any]:
         """See Learner."""
         n = len(next(iter(observation.values())) if isinstance(observation, dict) else observation)
-        features = np.empty((n, self._encode.size), np.float32)
-        self._encode(observation, features)
+        features = np.empty((n, *self.encode.shape), self.encode.dtype)
+        self.encode(observation, features)
         outputs, log_std = self.evaluator.outputs(features)
         noise = None if rng is None else self.distribution.noise(rng, (n,))
         return self.distribution.to_env(self.distribution.sample(outputs, log_std, noise))

@@ -1,8 +1,9 @@
-"""Observations as the flat float32 vectors that an MLP reads."""
+"""Observations as the arrays that a network reads: flat vectors, or images."""
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import pairwise
+from typing import Any, Protocol
 
 import gymnasium
 import numpy as np
@@ -10,67 +11,115 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from sweeper.core.errors import InputError
+from sweeper.envs.arrays import leaves
 from sweeper.envs.vec_env import Observation
+from sweeper.rl.images import image_layout, least_size
+from sweeper.rl.spec import CNNSpec, MLPSpec
 
 F32 = NDArray[np.float32]
 
 
-class Features:
-    """Writes batched observations of a space into rows of `size` floats.
+class Features(Protocol):
+    """Writes batched observations of a space into rows of one shape and type."""
+
+    shape: tuple[int, ...]
+    """Of one row."""
+    dtype: type[np.generic]
+
+    def __call__(self, observation: Observation, out: NDArray[Any]) -> None:
+        """Encode observations [n, ...] into `out` [n, *shape]."""
+        ...
+
+
+def features_for(space: gymnasium.Space[Any], network: MLPSpec | CNNSpec) -> Features:
+    """What the network reads of the space. Raises InputError, by name, where it cannot."""
+    if isinstance(network, CNNSpec):
+        return ImageFeatures(space, network)
+    return FlatFeatures(space)
+
+
+class FlatFeatures:
+    """Rows of `shape` (D,), float32, for an MLP.
 
     Box and MultiBinary are flattened as they are, Discrete and MultiDiscrete become one-hot,
     Dict and Tuple are concatenated in the order of the space. Raises InputError for a space
     that has no such form.
     """
 
+    dtype: type[np.generic] = np.float32
+
     def __init__(self, space: gymnasium.Space[Any]) -> None:
-        self._space = space
-        self.size = _size(space)
+        self._leaves = list(leaves(space))
+        ends = np.cumsum([_size(leaf.space) for leaf in self._leaves]).tolist()
+        self._slices = [slice(*between) for between in pairwise([0, *ends])]
+        self.shape: tuple[int, ...] = (ends[-1],)
 
     def __call__(self, observation: Observation, out: F32) -> None:
-        """Encode observations [n, ...] into `out` [n, size]."""
-        _encode(self._space, observation, out)
+        """Encode observations [n, ...] into `out` [n, D]."""
+        for leaf, columns in zip(self._leaves, self._slices, strict=True):
+            part = observation[leaf.key] if isinstance(observation, dict) else observation
+            _encode(leaf.space, part, out[:, columns])
 
 
-def _parts(space: gymnasium.Space[Any]) -> list[tuple[str, gymnasium.Space[Any]]]:
-    if isinstance(space, spaces.Dict):
-        return list(space.spaces.items())
-    assert isinstance(space, spaces.Tuple)
-    return [(str(i), part) for i, part in enumerate(space.spaces)]
+class ImageFeatures:
+    """Images as they are, for a CNN: `shape` [C, H, W] or [H, W, C]; [H, W] becomes [1, H, W].
+
+    Bytes stay bytes: as float32 a rollout would take four times the memory. The network
+    divides them by 255, and nothing else. Raises InputError for a space that is not of
+    images, or of images too small for the network's convolutions.
+    """
+
+    def __init__(self, space: gymnasium.Space[Any], network: CNNSpec) -> None:
+        shape: tuple[int, ...]
+        match space:
+            case spaces.Box(shape=(height, width)):
+                shape = (1, height, width)
+            case spaces.Box(shape=(_, _, _)):
+                shape = space.shape
+            case _:
+                raise InputError(
+                    "cnn takes images, a Box of [C, H, W], [H, W, C] or [H, W]; "
+                    f"observations are {space}, which `kind: mlp` takes"
+                )
+        layout, least = image_layout(shape), least_size(network.convolutions)
+        if min(layout.height, layout.width) < least:
+            raise InputError(
+                f"cnn with these `convolutions` takes images of {least} x {least} pixels or more; "
+                f"observations are {layout.height} x {layout.width}, {space}"
+            )
+        self.shape = shape
+        self.dtype: type[np.generic] = np.uint8 if space.dtype == np.uint8 else np.float32
+
+    def __call__(self, observation: Observation, out: NDArray[Any]) -> None:
+        """Copy observations [n, ...] to `out` [n, *shape]."""
+        assert not isinstance(observation, dict)
+        np.copyto(out, observation.reshape(out.shape), casting="unsafe")
+
+
+def is_image(space: gymnasium.Space[Any]) -> bool:
+    """Whether observations are bytes in three dimensions."""
+    return isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) == 3
 
 
 def _size(space: gymnasium.Space[Any]) -> int:
     match space:
-        case spaces.Box() | spaces.MultiBinary():
-            if space.dtype == np.uint8 and len(space.shape or ()) == 3:
-                raise InputError(
-                    f"image observations {space} need a convolutional network; "
-                    "this release has `network: {kind: mlp}` for flat observations only"
-                )
-            return int(np.prod(space.shape or ()))
         case spaces.Discrete():
             return int(space.n)
         case spaces.MultiDiscrete():
             return int(space.nvec.sum())
-        case spaces.Dict() | spaces.Tuple():
-            return sum(_size(part) for _, part in _parts(space))
         case _:
-            raise InputError(f"{type(space).__name__} observations cannot feed a network")
+            if is_image(space):
+                raise InputError(f"mlp takes flat observations; images, {space}, need `kind: cnn`")
+            return int(np.prod(space.shape or ()))
 
 
-def _encode(space: gymnasium.Space[Any], observation: Any, out: F32) -> None:
+def _encode(space: gymnasium.Space[Any], observation: NDArray[Any], out: F32) -> None:
     match space:
         case spaces.Discrete():
-            _one_hot(np.asarray(observation)[:, None] - space.start, np.array([space.n]), out)
+            _one_hot(observation[:, None] - space.start, np.array([space.n]), out)
         case spaces.MultiDiscrete():
             start = np.asarray(space.start).ravel()
             _one_hot(observation.reshape(len(out), -1) - start, space.nvec.ravel(), out)
-        case spaces.Dict() | spaces.Tuple():
-            at = 0
-            for key, part in _parts(space):
-                size = _size(part)
-                _encode(part, observation[key], out[:, at : at + size])
-                at += size
         case _:
             np.copyto(out, observation.reshape(len(out), -1), casting="unsafe")
 

@@ -12,12 +12,15 @@ first step on them). The critic stands for a normal of unit variance; its gradie
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from sweeper.optim.kfac import KFAC, LayerSample
+from sweeper.optim.kfac import KFAC, ConvolutionSample, LayerSample
 from sweeper.rl.numpy_policy import NumpyPolicy
 from sweeper.rl.policy import ActorCritic, Evaluator, LayerCall
 
@@ -35,12 +38,13 @@ class FisherPass:
         # Not the stream of the collector, whose noise drew the rollout's own actions.
         self._rng = np.random.default_rng((seed, 1))
 
-    def __call__(self, features: F32) -> None:
-        """Observe a pass over `features` [B, D]. On the written-out path these must be of the
+    def __call__(self, features: NDArray[Any]) -> None:
+        """Observe a pass over `features` [B, *shape]. On the written-out path these must be of the
         network's last `forward`, which is used again."""
         noise = self._policy.distribution.noise(self._rng, (len(features),))
         eps = self._rng.standard_normal(len(features), dtype=np.float32)
-        d_value = (-self._root_coef * eps).astype(features.dtype)
+        d_value = (-self._root_coef * eps).astype(np.result_type(features, np.float32))
+        samples: Sequence[LayerSample | ConvolutionSample]
         if isinstance(self._evaluator, NumpyPolicy):
             samples = self._evaluator.fisher(noise, d_value)
         else:
@@ -49,9 +53,10 @@ class FisherPass:
 
 
 def autograd_fisher(
-    policy: ActorCritic, features: F32, noise: F32, d_value: F32
-) -> list[LayerSample]:
-    """`NumpyPolicy.fisher` by autograd, at `features` [B, D]: the reference."""
+    policy: ActorCritic, features: NDArray[Any], noise: F32, d_value: F32
+) -> list[LayerSample | ConvolutionSample]:
+    """`NumpyPolicy.fisher` by autograd, at `features` [B, *shape]: the reference, and the way of
+    convolutions."""
     tape: list[LayerCall] = []
     outputs, value, log_std = policy.forward(torch.from_numpy(features), tape=tape)
     drawn = policy.distribution.sample(
@@ -59,9 +64,13 @@ def autograd_fisher(
     )
     log_prob = policy.distribution.log_prob(outputs, log_std, torch.from_numpy(drawn))
     # A sum over samples, which do not meet in the network: each gets its own loss's gradient.
-    loss = -log_prob.sum() + torch.dot(value, torch.from_numpy(d_value))
+    loss = -log_prob.sum() + torch.dot(value, torch.from_numpy(d_value).to(value))
     gradients = torch.autograd.grad(loss, [call.s for call in tape])
-    return [
-        LayerSample(call.a.detach(), g if g.dim() == 3 else g[None])
-        for call, g in zip(tape, gradients, strict=True)
-    ]
+    return [_sample(call, g) for call, g in zip(tape, gradients, strict=True)]
+
+
+def _sample(call: LayerCall, g: Tensor) -> LayerSample | ConvolutionSample:
+    a, layer = call.a.detach(), call.convolution
+    if layer is not None:
+        return ConvolutionSample(a, g, kernel=layer.kernel, stride=layer.stride)
+    return LayerSample(a, g if g.dim() == 3 else g[None])

@@ -27,6 +27,7 @@ from sweeper.rl.distributions import (
     MultiCategorical,
 )
 from sweeper.rl.policy import ActorCritic
+from sweeper.rl.spec import MLPSpec
 
 F32 = NDArray[np.float32]
 CHUNK = 1024
@@ -36,10 +37,12 @@ CHUNK = 1024
 class _Buffers:
     """Activations and their gradients for batches of one size."""
 
-    def __init__(self, batch: int, hidden: tuple[int, ...], n_outputs: int, dtype: Any) -> None:
-        self.hidden = [np.empty((2, batch, width), dtype) for width in hidden]
-        self.d_hidden = [np.empty((2, batch, width), dtype) for width in hidden]
-        self.scratch = [np.empty((2, batch, width), dtype) for width in hidden]
+    def __init__(
+        self, batch: int, n: int, hidden: tuple[int, ...], n_outputs: int, dtype: Any
+    ) -> None:
+        self.hidden = [np.empty((n, batch, width), dtype) for width in hidden]
+        self.d_hidden = [np.empty((n, batch, width), dtype) for width in hidden]
+        self.scratch = [np.empty((n, batch, width), dtype) for width in hidden]
         self.outputs = np.empty((n_outputs, batch), dtype)
         self.value = np.empty(batch, dtype)
         self.ones = np.ones((1, batch), dtype)
@@ -49,9 +52,11 @@ class NumpyPolicy:
     """Evaluator and gradient of an ActorCritic; sees its weights change under it."""
 
     def __init__(self, policy: ActorCritic) -> None:
+        assert isinstance(policy.network, MLPSpec)
         self._distribution = policy.distribution
         self._relu = policy.network.activation == "relu"
         self._hidden = policy.network.hidden
+        self._shared = policy.network.shared
         weights = policy.weights(policy.flat.detach())
         assert policy.flat.grad is not None
         gradient = policy.weights(policy.flat.grad)
@@ -83,7 +88,7 @@ class NumpyPolicy:
         values = np.empty(len(features), self._dtype)
         for at in range(0, len(features), CHUNK):
             chunk = slice(at, at + CHUNK)
-            np.dot(self._trunk(features[chunk], 1), self._value_weight[0], out=values[chunk])
+            np.dot(self._trunk(features[chunk], -1), self._value_weight[0], out=values[chunk])
         values += self._value_bias
         return values
 
@@ -106,7 +111,7 @@ class NumpyPolicy:
             h = out
         outputs = np.matmul(self._policy_weight, h[0].T, out=buffers.outputs)
         np.add(outputs, self._policy_bias_t, out=outputs)
-        value = np.dot(h[1], self._value_weight[0], out=buffers.value)
+        value = np.dot(h[-1], self._value_weight[0], out=buffers.value)
         np.add(value, self._value_bias, out=value)
         self._features = features
         log_prob, entropy = self._head.forward(outputs, action.T)
@@ -123,7 +128,7 @@ class NumpyPolicy:
         last = buffers.hidden[-1]
         np.matmul(d_outputs, last[0], out=self._d_policy_weight)
         np.sum(d_outputs, axis=1, out=self._d_policy_bias)
-        np.matmul(d_value[None], last[1], out=self._d_value_weight)
+        np.matmul(d_value[None], last[-1], out=self._d_value_weight)
         np.sum(d_value, keepdims=True, out=self._d_value_bias)
         self._backpropagate(d_outputs, d_value, buffers)
         below = self._features
@@ -145,7 +150,7 @@ class NumpyPolicy:
         d_outputs = self._head.fisher(noise.T)
         self._backpropagate(d_outputs, d_value, buffers)
         last = buffers.hidden[-1]
-        inputs = [self._features[None], *buffers.hidden[:-1], last[:1], last[1:]]
+        inputs = [self._features[None], *buffers.hidden[:-1], last[:1], last[-1:]]
         gradients = [*buffers.d_hidden, d_outputs.T[None], d_value[None, :, None]]
         return [
             LayerSample(torch.from_numpy(a), torch.from_numpy(g))
@@ -156,7 +161,10 @@ class NumpyPolicy:
         """Fill `d_hidden` with the gradients of the hidden layers before their activations."""
         d_last = buffers.d_hidden[-1]
         np.matmul(d_outputs.T, self._policy_weight, out=d_last[0])
-        np.multiply(d_value[:, None], self._value_weight, out=d_last[1])
+        if self._shared:
+            d_last[0] += d_value[:, None] * self._value_weight
+        else:
+            np.multiply(d_value[:, None], self._value_weight, out=d_last[1])
         for i in range(len(self._layers) - 1, -1, -1):
             h, d_h, scratch = buffers.hidden[i], buffers.d_hidden[i], buffers.scratch[i]
             if self._relu:
@@ -170,7 +178,7 @@ class NumpyPolicy:
                 np.matmul(d_h, self._layers[i][0], out=buffers.d_hidden[i - 1])
 
     def _trunk(self, features: F32, net: int) -> F32:
-        """Last hidden activations [B, H] of the policy (0) or value (1) network."""
+        """Last hidden activations [B, H] of the policy (0) or value (-1) network."""
         h = features
         for weight_t, bias in self._layers_t:
             h = np.dot(h, weight_t[net])
@@ -187,8 +195,8 @@ class NumpyPolicy:
     def _buffers_for(self, batch: int) -> _Buffers:
         buffers = self._buffers.get(batch)
         if buffers is None:
-            n_outputs = self._distribution.n_outputs
-            buffers = _Buffers(batch, self._hidden, n_outputs, self._dtype)
+            n, n_outputs = 1 if self._shared else 2, self._distribution.n_outputs
+            buffers = _Buffers(batch, n, self._hidden, n_outputs, self._dtype)
             self._buffers[batch] = buffers
         return buffers
 

@@ -1,27 +1,32 @@
-"""`ActorCritic`: separate policy and value MLPs, every weight in one flat vector.
+"""`ActorCritic`: policy and value network, every weight in one flat vector.
 
-Notation: D observation features, H_l units of hidden layer l, K outputs of the policy head,
-A action dimensions, B batch. The two networks have the same hidden shape, so each hidden layer
-is one batched matrix product: weight [2, H_l, H_(l-1)], bias [2, H_l], index 0 the policy's
-and 1 the value's.
+Notation: B batch, D numbers of a flat observation, [C, H, W] an image, H_l units of hidden layer
+l, K outputs of the policy head, A action dimensions; n networks below the heads: 1 where policy
+and value share them, else 2, index 0 the policy's and 1 the value's. The networks have the same
+shape, so each hidden layer is one batched matrix product: weight [n, H_l, H_(l-1)], bias
+[n, H_l].
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import conv2d
 
 from sweeper.optim.kfac import FisherBlocks, KnownFisher, LinearGradient
 from sweeper.rl.distributions import Distribution
-from sweeper.rl.spec import MLPSpec
+from sweeper.rl.images import convolved_size, image_layout
+from sweeper.rl.spec import CNNSpec, ConvolutionSpec, MLPSpec
 
 F32 = NDArray[np.float32]
+CHUNK = 512
+"""Rows evaluated at once after a rollout: bounds what the activations of images take."""
 
 
 class Block(NamedTuple):
@@ -36,15 +41,27 @@ class Block(NamedTuple):
         return math.prod(self.shape)
 
 
-def layout(n_features: int, distribution: Distribution, network: MLPSpec) -> tuple[Block, ...]:
-    """The blocks of the flat vector, in order."""
+def layout(
+    shape: tuple[int, ...], distribution: Distribution, network: MLPSpec | CNNSpec
+) -> tuple[Block, ...]:
+    """The blocks of the flat vector, in order, for features of a shape."""
+    n = 1 if network.shared else 2
 
     def blocks() -> Iterator[Block]:
-        fan_in = n_features
-        for i, width in enumerate(network.hidden):
-            yield Block(f"hidden{i}.weight", (2, width, fan_in))
-            yield Block(f"hidden{i}.bias", (2, width))
-            fan_in = width
+        fan_in = math.prod(shape)
+        if isinstance(network, CNNSpec):
+            channels, height, width, _ = image_layout(shape)
+            for i, layer in enumerate(network.convolutions):
+                kernel = (layer.kernel, layer.kernel)
+                yield Block(f"convolution{i}.weight", (n, layer.filters, channels, *kernel))
+                yield Block(f"convolution{i}.bias", (n, layer.filters))
+                channels = layer.filters
+            height, width = (convolved_size(s, network.convolutions) for s in (height, width))
+            fan_in = channels * height * width
+        for i, units in enumerate(network.hidden):
+            yield Block(f"hidden{i}.weight", (n, units, fan_in))
+            yield Block(f"hidden{i}.bias", (n, units))
+            fan_in = units
         yield Block("policy.weight", (distribution.n_outputs, fan_in))
         yield Block("policy.bias", (distribution.n_outputs,))
         yield Block("value.weight", (1, fan_in))
@@ -58,22 +75,31 @@ def layout(n_features: int, distribution: Distribution, network: MLPSpec) -> tup
 class Weights(NamedTuple):
     """The flat vector's blocks as tensors that share its memory."""
 
+    convolutions: tuple[tuple[Tensor, Tensor], ...]
+    """(weight [n, O, C, kernel, kernel], bias [n, O]) a layer; none in an MLP."""
     hidden: tuple[tuple[Tensor, Tensor], ...]
-    """(weight [2, H_l, H_(l-1)], bias [2, H_l]) a layer."""
+    """(weight [n, H_l, H_(l-1)], bias [n, H_l]) a layer."""
     policy_weight: Tensor
     policy_bias: Tensor
     value_weight: Tensor
     value_bias: Tensor
     log_std: Tensor | None
 
+    @property
+    def below(self) -> tuple[tuple[Tensor, Tensor], ...]:
+        """All layers below the heads, first to last."""
+        return (*self.convolutions, *self.hidden)
+
 
 class LayerCall(NamedTuple):
-    """One pass through a linear layer, or through one of each network."""
+    """One pass through a layer, side by side where there is one of each network."""
 
     a: Tensor
-    """[2, B, I] inputs; [1, B, I] where both networks, or only one, read them."""
+    """Inputs: [n, B, I], or images [n, B, C, H, W]; n = 1 where both networks, or only one,
+    read them."""
     s: Tensor
-    """[2, B, O] outputs before the nonlinearity; [B, O] of a head."""
+    """Outputs before the nonlinearity: [n, B, O], or [n, B, O, H', W']; [B, O] of a head."""
+    convolution: ConvolutionSpec | None = None
 
 
 class ActorCritic:
@@ -81,17 +107,23 @@ class ActorCritic:
 
     def __init__(
         self,
-        n_features: int,
+        shape: tuple[int, ...],
         distribution: Distribution,
-        network: MLPSpec,
+        network: MLPSpec | CNNSpec,
         *,
         seed: int,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        self.n_features = n_features
+        """`shape` is that of one row of features, which fits the network (`features_for`)."""
+        self.shape = shape
         self.distribution = distribution
         self.network = network
-        self.blocks = layout(n_features, distribution, network)
+        self._convolutions: tuple[ConvolutionSpec, ...] = ()
+        self._channels_last = False
+        if isinstance(network, CNNSpec):
+            self._convolutions = network.convolutions
+            self._channels_last = image_layout(shape).channels_last
+        self.blocks = layout(shape, distribution, network)
         self.flat = torch.zeros(sum(b.size for b in self.blocks), dtype=dtype)
         self._initialize(torch.Generator().manual_seed(seed))
         self.flat.requires_grad_()
@@ -101,71 +133,105 @@ class ActorCritic:
         """Views of the flat vector (or of another of its shape, such as its gradient)."""
         parts = torch.split(self.flat if flat is None else flat, [b.size for b in self.blocks])
         views = [part.view(block.shape) for part, block in zip(parts, self.blocks, strict=True)]
-        n = 2 * len(self.network.hidden)
-        hidden = tuple(zip(views[0:n:2], views[1:n:2], strict=True))
         log_std = views.pop() if self.distribution.has_log_std else None
-        policy_weight, policy_bias, value_weight, value_bias = views[n:]
-        return Weights(hidden, policy_weight, policy_bias, value_weight, value_bias, log_std)
+        *below, policy_weight, policy_bias, value_weight, value_bias = views
+        layers = tuple(zip(below[::2], below[1::2], strict=True))
+        n = len(self._convolutions)
+        return Weights(
+            layers[:n], layers[n:], policy_weight, policy_bias, value_weight, value_bias, log_std
+        )
 
     def fisher_blocks(self) -> FisherBlocks:
-        """The gradient as K-FAC divides it: hidden layers, policy head, value head; log_std.
+        """The gradient as K-FAC divides it: convolutions, hidden layers, policy head, value head;
+        log_std.
 
-        log_std enters no layer: as of independent normals, its Fisher matrix is 2 I exactly.
+        A convolution's weight is that of the linear layer which it is on each patch. log_std
+        enters no layer: as of independent normals, its Fisher matrix is 2 I exactly.
         """
         gradient = self.weights(self.flat.grad)
-        hidden = [
-            LinearGradient(weight, bias, shares_input=i == 0)
-            for i, (weight, bias) in enumerate(gradient.hidden)
+        below = [
+            LinearGradient(weight.flatten(2), bias, shares_input=i == 0)
+            for i, (weight, bias) in enumerate(gradient.below)
         ]
         policy = LinearGradient(gradient.policy_weight[None], gradient.policy_bias[None])
         value = LinearGradient(gradient.value_weight[None], gradient.value_bias[None])
         log_std = () if gradient.log_std is None else (KnownFisher(gradient.log_std, 2.0),)
-        return FisherBlocks([*hidden, policy, value], log_std)
+        return FisherBlocks([*below, policy, value], log_std)
 
     def forward(
         self, features: Tensor, *, tape: list[LayerCall] | None = None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """features [B, D] -> policy outputs [B, K], values [B], log_std [A] or None.
+        """features [B, *shape] -> policy outputs [B, K], values [B], log_std [A] or None.
 
         A `tape` is given each layer's input and output, in the order of `fisher_blocks`.
         """
         weights = self.weights()
-        activation = torch.tanh if self.network.activation == "tanh" else torch.relu
-        h = features.expand(2, *features.shape)
         calls: list[LayerCall] = []
+        if weights.convolutions:
+            h = self._convolved(features, weights.convolutions, calls)
+        else:
+            h = features.expand(1 if self.network.shared else 2, *features.shape)
         for weight, bias in weights.hidden:
             s = torch.baddbmm(bias[:, None], h, weight.transpose(1, 2))
             calls.append(LayerCall(h if calls else features[None], s))
-            h = activation(s)
+            h = self._activation(s)
         outputs = torch.addmm(weights.policy_bias, h[0], weights.policy_weight.T)
-        value = torch.addmm(weights.value_bias, h[1], weights.value_weight.T)
+        value = torch.addmm(weights.value_bias, h[-1], weights.value_weight.T)
         if tape is not None:
-            tape += [*calls, LayerCall(h[:1], outputs), LayerCall(h[1:], value)]
+            tape += [*calls, LayerCall(h[:1], outputs), LayerCall(h[-1:], value)]
         return outputs, value[:, 0], weights.log_std
 
+    def _convolved(
+        self,
+        features: Tensor,
+        convolutions: Sequence[tuple[Tensor, Tensor]],
+        calls: list[LayerCall],
+    ) -> Tensor:
+        """Images as they are stored -> what the hidden layers read, [n, B, C' H' W']."""
+        images = features.movedim(-1, 1) if self._channels_last else features
+        images = images.to(self.flat.dtype)
+        if features.dtype == torch.uint8:
+            images = images / 255.0
+        h = images.expand(len(convolutions[0][0]), *images.shape)
+        for (weight, bias), spec in zip(convolutions, self._convolutions, strict=True):
+            nets = zip(h, weight, bias, strict=True)
+            s = _side_by_side([conv2d(x, w, b, stride=spec.stride) for x, w, b in nets])
+            calls.append(LayerCall(h if calls else images[None], s, spec))
+            h = torch.relu(s)
+        return h.flatten(2)
+
+    def _activation(self, s: Tensor) -> Tensor:
+        is_tanh = isinstance(self.network, MLPSpec) and self.network.activation == "tanh"
+        return torch.tanh(s) if is_tanh else torch.relu(s)
+
     def _initialize(self, generator: torch.Generator) -> None:
-        """Orthogonal: gain sqrt 2 in hidden layers, 0.01 policy head, 1 value head; biases and
+        """Orthogonal: gain sqrt 2 below the heads, 0.01 policy head, 1 value head; biases and
         log_std 0."""
         weights = self.weights()
-        for weight, _ in weights.hidden:
+        for weight, _ in weights.below:
             for net in weight:
                 torch.nn.init.orthogonal_(net, math.sqrt(2.0), generator=generator)
         torch.nn.init.orthogonal_(weights.policy_weight, 0.01, generator=generator)
         torch.nn.init.orthogonal_(weights.value_weight, 1.0, generator=generator)
 
 
-class Evaluator(Protocol):
-    """How a network is run: `AutogradEvaluator` or `NumpyEvaluator`, the same to rounding."""
+def _side_by_side(outputs: list[Tensor]) -> Tensor:
+    """Stacked, without a copy where there is but one."""
+    return torch.stack(outputs) if len(outputs) > 1 else outputs[0][None]
 
-    def outputs(self, features: F32) -> tuple[F32, F32 | None]:
-        """features [B, D] -> policy outputs [B, K] and log_std, for acting."""
+
+class Evaluator(Protocol):
+    """How a network is run: `AutogradEvaluator` or `NumpyPolicy`, the same to rounding."""
+
+    def outputs(self, features: NDArray[Any]) -> tuple[F32, F32 | None]:
+        """features [B, *shape] -> policy outputs [B, K] and log_std, for acting."""
         ...
 
-    def evaluate(self, features: F32, action: NDArray[np.generic]) -> tuple[F32, F32]:
+    def evaluate(self, features: NDArray[Any], action: NDArray[np.generic]) -> tuple[F32, F32]:
         """Log-probabilities [B] of `action` [B, A] and values [B]."""
         ...
 
-    def values(self, features: F32) -> F32:
+    def values(self, features: NDArray[Any]) -> F32:
         """Values [B]."""
         ...
 
@@ -177,20 +243,29 @@ class AutogradEvaluator:
         self._policy = policy
 
     @torch.inference_mode()
-    def outputs(self, features: F32) -> tuple[F32, F32 | None]:
+    def outputs(self, features: NDArray[Any]) -> tuple[F32, F32 | None]:
         """See Evaluator."""
         outputs, _, log_std = self._policy.forward(torch.from_numpy(features))
         return outputs.numpy(), None if log_std is None else log_std.numpy()
 
     @torch.inference_mode()
-    def evaluate(self, features: F32, action: NDArray[np.generic]) -> tuple[F32, F32]:
+    def evaluate(self, features: NDArray[Any], action: NDArray[np.generic]) -> tuple[F32, F32]:
         """See Evaluator."""
-        outputs, value, log_std = self._policy.forward(torch.from_numpy(features))
-        log_prob = self._policy.distribution.log_prob(outputs, log_std, torch.from_numpy(action))
-        return log_prob.numpy(), value.numpy()
+        distribution, log_probs, values = self._policy.distribution, [], []
+        for rows in _chunks(len(features)):
+            outputs, value, log_std = self._policy.forward(torch.from_numpy(features[rows]))
+            drawn = torch.from_numpy(action[rows])
+            log_probs.append(distribution.log_prob(outputs, log_std, drawn))
+            values.append(value)
+        return torch.cat(log_probs).numpy(), torch.cat(values).numpy()
 
     @torch.inference_mode()
-    def values(self, features: F32) -> F32:
+    def values(self, features: NDArray[Any]) -> F32:
         """See Evaluator."""
-        value: F32 = self._policy.forward(torch.from_numpy(features))[1].numpy()
-        return value
+        chunks = (torch.from_numpy(features[rows]) for rows in _chunks(len(features)))
+        values: F32 = torch.cat([self._policy.forward(chunk)[1] for chunk in chunks]).numpy()
+        return values
+
+
+def _chunks(n: int) -> Iterator[slice]:
+    return (slice(at, at + CHUNK) for at in range(0, n, CHUNK))

@@ -1,6 +1,6 @@
 """Collecting rollouts, and turning them into the batch that learners take.
 
-Notation: T steps, N environments, D features, A action dimensions.
+Notation: T steps, N environments, `shape` of an environment's features, A action dimensions.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ F32 = NDArray[np.float32]
 class Rollout(NamedTuple):
     """T steps of N environments; arrays are the collector's storage until the next rollout."""
 
-    features: F32
-    """[T + 1, N, D]: what was acted on; row T is what follows the last step."""
+    features: NDArray[Any]
+    """[T + 1, N, *shape]: what was acted on; row T is what follows the last step."""
     action: NDArray[Any]
     """[T, N, A] as drawn, unclipped."""
     reward: F32
@@ -35,15 +35,15 @@ class Rollout(NamedTuple):
     """[T, N]"""
     truncated: NDArray[np.bool_]
     """[T, N]"""
-    final: tuple[NDArray[np.int64], NDArray[np.int64], F32]
-    """(t [M], n [M], features [M, D]) of the final observation of each truncated episode."""
+    final: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]
+    """(t [M], n [M], features [M, *shape]) of the final observation of each truncated episode."""
 
 
 class Batch(NamedTuple):
     """A rollout's B = T x N transitions, in one order for every array."""
 
-    features: F32
-    """[B, D]"""
+    features: NDArray[Any]
+    """[B, *shape]"""
     action: NDArray[Any]
     """[B, A]"""
     log_prob: F32
@@ -70,6 +70,7 @@ class Collector:
     def __init__(
         self,
         vec_env: VecEnv,
+        encode: Features,
         evaluator: Evaluator,
         distribution: Distribution,
         *,
@@ -82,14 +83,14 @@ class Collector:
         self._distribution = distribution
         self._rng = np.random.default_rng(seed)
         self._timer = timer
-        self._encode = Features(vec_env.single_observation_space)
+        self._encode = encode
         n = vec_env.n_envs
-        self._features = np.zeros((n_steps + 1, n, self._encode.size), np.float32)
+        self._features = np.zeros((n_steps + 1, n, *encode.shape), encode.dtype)
         self._action = np.zeros((n_steps, n, distribution.n_actions), distribution.action_dtype)
         self._reward = np.zeros((n_steps, n), np.float32)
         self._terminated = np.zeros((n_steps, n), np.bool_)
         self._truncated = np.zeros((n_steps, n), np.bool_)
-        self._final: list[tuple[int, int, F32]] = []
+        self._final: list[tuple[int, int, NDArray[Any]]] = []
 
     def reset(self) -> None:
         """Reset the environments; their first observations open the first rollout."""
@@ -139,16 +140,17 @@ class Collector:
             for i in np.flatnonzero(cut).tolist():
                 self._final.append((t, rows.start + i, self._final_features(step, i)))
 
-    def _final_features(self, step: VecStep, i: int) -> F32:
+    def _final_features(self, step: VecStep, i: int) -> NDArray[Any]:
         final = step.final_observation
         row: Observation = (
             {key: part[i : i + 1] for key, part in final.items()}
             if isinstance(final, dict)
             else final[i : i + 1]
         )
-        features: F32 = np.empty((1, self._encode.size), np.float32)
+        features = np.empty((1, *self._encode.shape), self._encode.dtype)
         self._encode(row, features)
-        return features.reshape(-1)
+        final_features: NDArray[Any] = features[0]
+        return final_features
 
     def _drain(self, current: int, *, again: bool) -> None:
         """Finish the steps in flight: of the groups after the current one, and, where the
@@ -158,14 +160,19 @@ class Collector:
                 self._vec_env.step_wait(group)
 
     def _check_finite(self) -> None:
-        if not (np.isfinite(self._features).all() and np.isfinite(self._reward).all()):
+        floats = [self._reward]
+        if self._features.dtype == np.float32:  # bytes are finite
+            floats.append(self._features)
+        if not all(np.isfinite(array).all() for array in floats):
             raise DivergedError("an observation or reward is NaN or infinite")
 
     def _rollout(self) -> Rollout:
         m = len(self._final)
         t = np.fromiter((f[0] for f in self._final), np.int64, m)
         n = np.fromiter((f[1] for f in self._final), np.int64, m)
-        final = np.array([f[2] for f in self._final], np.float32).reshape(m, self._encode.size)
+        final = np.empty((m, *self._encode.shape), self._encode.dtype)
+        for row, (_, _, features) in zip(final, self._final, strict=True):
+            row[:] = features
         return Rollout(
             self._features,
             self._action,
@@ -185,7 +192,7 @@ def build_batch(
     instead of T small ones.
     """
     n_steps, n_envs = rollout.reward.shape
-    features = rollout.features[:-1].reshape(n_steps * n_envs, -1)
+    features = rollout.features[:-1].reshape(n_steps * n_envs, *rollout.features.shape[2:])
     action = rollout.action.reshape(n_steps * n_envs, -1)
     log_prob, flat_value = evaluator.evaluate(features, action)
     value = flat_value.reshape(n_steps, n_envs)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from sweeper.core.spec import Ints, Spec, invalid
+from sweeper.core.spec import Ints, Spec, as_tuple, invalid
 from sweeper.optim.spec import (
     AdamSpec,
     ConstantSchedule,
@@ -26,12 +26,52 @@ class MLPSpec(Spec):
     """Units of each hidden layer, first to last."""
     activation: Literal["tanh", "relu"] = "tanh"
     """Nonlinearity after each hidden layer."""
+    shared: bool = False
+    """Whether policy and value have all layers but their heads in common."""
     gradient: Literal["derived", "autograd"] = "derived"
     """`derived` runs the written-out gradient in numpy (several times faster at these sizes);
     `autograd` runs torch's. They agree to rounding."""
 
 
-NetworkSpec = MLPSpec
+class ConvolutionSpec(Spec):
+    """A convolution without padding, and a ReLU."""
+
+    filters: int = Field(ge=1)
+    """Channels that it makes."""
+    kernel: int = Field(ge=1)
+    """Height and width, in pixels, that each filter sees."""
+    stride: int = Field(default=1, ge=1)
+    """Pixels from one place that it sees to the next."""
+
+
+class CNNSpec(Spec):
+    """Convolutions, then fully connected layers, ReLU after each, for images. The defaults are
+    the network of Mnih et al. 2015 (Nature 518)."""
+
+    kind: Literal["cnn"]
+    convolutions: Annotated[tuple[ConvolutionSpec, ...], as_tuple] = Field(
+        default=(
+            ConvolutionSpec(filters=32, kernel=8, stride=4),
+            ConvolutionSpec(filters=64, kernel=4, stride=2),
+            ConvolutionSpec(filters=64, kernel=3, stride=1),
+        ),
+        min_length=1,
+        max_length=8,
+    )
+    """First to last: `{filters, kernel, stride}` each."""
+    hidden: Ints = Field(default=(512,), min_length=1, max_length=8)
+    """Units of each fully connected layer that follows."""
+    shared: bool = True
+    """Whether policy and value have all layers but their heads in common."""
+
+
+def _mlp_by_default(value: object) -> object:
+    return {"kind": "mlp", **value} if isinstance(value, dict) and "kind" not in value else value
+
+
+NetworkSpec = Annotated[
+    MLPSpec | CNNSpec, Field(discriminator="kind"), BeforeValidator(_mlp_by_default)
+]
 
 
 class _ActorCritic(Spec):

@@ -16,7 +16,8 @@ def complaint(error: ValidationError, model: type[Spec], data: Any) -> tuple[str
     """(dotted path from `model`, message that continues it).
 
     A misspelt key first, since it also makes its right spelling missing; then wrong values
-    in the order of the fields; then what is missing.
+    in the order of the fields; then what is missing; then what is too short, as a list is too
+    that holds nothing but wrong values.
     """
     located = [(_locate(item, data), item) for item in error.errors(include_url=False)]
     located.sort(key=lambda pair: _RANK.get(pair[1]["type"], 1))
@@ -32,7 +33,7 @@ def complaint(error: ValidationError, model: type[Spec], data: Any) -> tuple[str
     return ".".join(map(str, path)), _message(same, path, model, data)
 
 
-_RANK = {"extra_forbidden": 0, "missing": 2, "union_tag_not_found": 2}
+_RANK = {"extra_forbidden": 0, "missing": 2, "union_tag_not_found": 2, "too_short": 3}
 
 _KINDS = {
     "int_type": "a whole number",

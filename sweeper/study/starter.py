@@ -8,14 +8,19 @@ from dataclasses import dataclass
 
 from gymnasium import spaces
 
-from sweeper.envs.make import describe, env_factory
-from sweeper.envs.spec import EnvSpec
+from sweeper.envs.make import EnvDescription, describe, env_factory
+from sweeper.envs.spec import EnvSpec, WrapperSpec
+from sweeper.rl.features import features_for, is_image
+from sweeper.rl.spec import CNNSpec
 
 LOOK_SECONDS = 0.5
 """For how long the environment is stepped to see what a step costs."""
 LEARNER_SECONDS = 5e-5
 """What collecting and learning add to an environment's own step, roughly, on one core."""
+IMAGE_LEARNER_SECONDS = 5e-3
+"""The same with convolutions: some 250 million operations a step."""
 BUDGETS = (10, 15, 20, 30, 45, 60, 90, 120, 180, 300)
+IMAGE_BUDGETS = (300, 600, 900, 1800, 3600)
 OVERHEAD_SECONDS = 4.0
 """Set-up and evaluation of a trial, roughly."""
 DEFAULT_TRIALS, FEWEST_TRIALS = 40, 12
@@ -26,8 +31,9 @@ RERUN_SHARE = 0.25
 class Look:
     """What was seen of an environment and the machine."""
 
-    env_id: str
+    env: EnvSpec
     is_discrete: bool
+    is_image: bool
     step_seconds: float
     reward_threshold: float | None
     max_episode_steps: int | None
@@ -36,20 +42,29 @@ class Look:
     @property
     def steps_per_second(self) -> float:
         """What one core may train at."""
-        return 1.0 / (self.step_seconds + LEARNER_SECONDS)
+        learner_seconds = IMAGE_LEARNER_SECONDS if self.is_image else LEARNER_SECONDS
+        return 1.0 / (self.step_seconds + learner_seconds)
 
     @property
     def budget_seconds(self) -> int:
-        """Long enough to learn something: discrete actions take some 150,000 steps, others
-        some 500,000."""
-        wanted = (150_000 if self.is_discrete else 500_000) / self.steps_per_second
-        return next((budget for budget in BUDGETS if budget >= wanted), BUDGETS[-1])
+        """Long enough to learn something: discrete actions take some 150,000 steps, others, and
+        images, some 500,000."""
+        is_easy = self.is_discrete and not self.is_image
+        wanted = (150_000 if is_easy else 500_000) / self.steps_per_second
+        budgets = IMAGE_BUDGETS if self.is_image else BUDGETS
+        return next((budget for budget in budgets if budget >= wanted), budgets[-1])
 
 
 def look(env_id: str, *, cores: int) -> Look:
-    """Make the environment and step it for a moment. Raises InputError as `describe` does."""
+    """Make the environment and step it for a moment. Images are put through the customary
+    wrappers. Raises InputError as `describe` does, and for images too small for a CNN."""
     spec = EnvSpec(id=env_id)
     known = describe(spec)
+    is_seen = is_image(known.observation_space)
+    if is_seen:
+        spec = _preprocessed(env_id, known)
+        known = describe(spec)
+        features_for(known.observation_space, CNNSpec(kind="cnn"))
     env = env_factory(spec)()
     try:
         env.reset(seed=0)
@@ -63,13 +78,28 @@ def look(env_id: str, *, cores: int) -> Look:
     finally:
         env.close()
     return Look(
-        env_id=env_id,
+        env=spec,
         is_discrete=not isinstance(known.action_space, spaces.Box),
+        is_image=is_seen,
         step_seconds=elapsed / steps,
         reward_threshold=known.reward_threshold,
         max_episode_steps=known.max_episode_steps,
         cores=cores,
     )
+
+
+def _preprocessed(env_id: str, known: EnvDescription) -> EnvSpec:
+    """The last four frames, in gray; of an Atari game, as Mnih et al. 2015 show it."""
+    stack = WrapperSpec(
+        wrapper="gymnasium.wrappers:FrameStackObservation", kwargs={"stack_size": 4}
+    )
+    if env_id.rpartition(":")[2].startswith("ALE/"):
+        atari = WrapperSpec(wrapper="gymnasium.wrappers:AtariPreprocessing")
+        return EnvSpec(id=env_id, kwargs={"frameskip": 1}, wrappers=(atari, stack))
+    if (known.observation_space.shape or ())[-1:] != (3,):  # no colors to turn into gray
+        return EnvSpec(id=env_id)
+    gray = WrapperSpec(wrapper="gymnasium.wrappers:GrayscaleObservation")
+    return EnvSpec(id=env_id, wrappers=(gray, stack))
 
 
 def starter_study(seen: Look, *, hours: float | None = None) -> str:
@@ -84,9 +114,11 @@ def starter_study(seen: Look, *, hours: float | None = None) -> str:
     minutes = math.ceil(runs * (budget + OVERHEAD_SECONDS) / 60)
     threshold = "none" if seen.reward_threshold is None else f"{seen.reward_threshold:g}"
     limit = f"{seen.max_episode_steps} steps" if seen.max_episode_steps else "none"
+    kind = _IMAGES if seen.is_image else _DISCRETE if seen.is_discrete else _CONTINUOUS
     return _TEMPLATE.format(
-        env_id=seen.env_id,
-        name=f"{seen.env_id.rpartition(':')[2].rpartition('/')[2].lower()}-speed-against-return",
+        env_id=seen.env.name,
+        env=_env_yaml(seen),
+        name=f"{seen.env.name.rpartition(':')[2].rpartition('/')[2].lower()}-speed-against-return",
         cost=f"{seen.step_seconds * 1e6:.0f}",
         threshold=threshold,
         limit=limit,
@@ -94,12 +126,63 @@ def starter_study(seen: Look, *, hours: float | None = None) -> str:
         stop=stop,
         budget=budget,
         minutes=minutes,
-        **(_DISCRETE if seen.is_discrete else _CONTINUOUS),
+        **kind,
     )
 
 
+def _env_yaml(seen: Look) -> str:
+    """The keys of the section `env`."""
+    env = seen.env
+    lines = [f"id: {env.id}"]
+    if env.kwargs:
+        lines.append(f"kwargs: {_flow(env.kwargs)}")
+    if env.wrappers:
+        wrappers = (wrapper.model_dump(exclude_unset=True) for wrapper in env.wrappers)
+        lines.append("wrappers:                    # innermost first")
+        lines += (f"  - {_flow(wrapper)}" for wrapper in wrappers)
+    if not seen.is_image:
+        lines.append(f"normalize_observation: {_flow(not seen.is_discrete)}")
+    normalize = seen.is_image or not seen.is_discrete
+    lines.append(f"normalize_reward: {_flow(normalize)}")
+    return "\n".join(f"    {line}" for line in lines)
+
+
+def _flow(value: object) -> str:
+    """Plain data as YAML's flow style has it."""
+    match value:
+        case dict():
+            return f"{{{', '.join(f'{key}: {_flow(item)}' for key, item in value.items())}}}"
+        case bool() | int():
+            return str(value).lower()
+        case _:
+            return f'"{value}"'
+
+
+_NETWORK = """
+    network: {kind: cnn}         # three convolutions, one hidden layer of 512
+    clip_range: 0.1
+    entropy_coef: 0.01"""
+
+_CUSTOMARY = """\
+    parallelism.n_envs: 1
+    algorithm.n_steps: 2048
+    algorithm.n_minibatches: 32
+    algorithm.n_epochs: 10
+    algorithm.optimizer.learning_rate: 3.0e-4
+    algorithm.optimizer.schedule.kind: constant"""
+
+_CUSTOMARY_OF_IMAGES = """\
+    parallelism.n_envs: 8
+    algorithm.n_steps: 128
+    algorithm.n_minibatches: 4
+    algorithm.n_epochs: 4
+    algorithm.optimizer.learning_rate: 2.5e-4
+    algorithm.optimizer.schedule.kind: linear"""
+
 _DISCRETE = {
-    "normalize": "false",
+    "network": "",
+    "n_epochs": 10,
+    "customary": _CUSTOMARY,
     "n_steps": 32,
     "least_steps": 16,
     "most_steps": 256,
@@ -108,13 +191,26 @@ _DISCRETE = {
     "entropy": "  algorithm.entropy_coef:            {kind: choice, choices: [0.0, 0.001, 0.01]}\n",
 }
 _CONTINUOUS = {
-    "normalize": "true ",
+    "network": "",
+    "n_epochs": 10,
+    "customary": _CUSTOMARY,
     "n_steps": 128,
     "least_steps": 32,
     "most_steps": 1024,
     "n_minibatches": 8,
     "learning_rate": "3.0e-4",
     "entropy": "",
+}
+_IMAGES = {
+    "network": _NETWORK,
+    "n_epochs": 4,
+    "customary": _CUSTOMARY_OF_IMAGES,
+    "n_steps": 128,
+    "least_steps": 16,
+    "most_steps": 512,
+    "n_minibatches": 4,
+    "learning_rate": "2.5e-4",
+    "entropy": "  algorithm.entropy_coef:            {kind: choice, choices: [0.0, 0.001, 0.01]}\n",
 }
 
 _TEMPLATE = """\
@@ -143,14 +239,12 @@ confirm: {{top: 3, seeds: 3}}    # at the end, the front on fresh seeds, one tri
 
 trial:                           # where every trial starts from
   env:
-    id: {env_id}
-    normalize_observation: {normalize}
-    normalize_reward: {normalize}
+{env}
   algorithm:
-    kind: ppo
+    kind: ppo{network}
     n_steps: {n_steps}
     n_minibatches: {n_minibatches}
-    n_epochs: 10
+    n_epochs: {n_epochs}
     optimizer: {{kind: adam, learning_rate: {learning_rate}, schedule: {{kind: linear}}}}
   parallelism:
     vec_env: subproc
@@ -174,12 +268,7 @@ search:                          # dotted paths into `trial`
 
 baseline:                        # what speed-ups are measured against; runs first
   set:                           # the customary defaults of PPO
-    parallelism.n_envs: 1
-    algorithm.n_steps: 2048
-    algorithm.n_minibatches: 32
-    algorithm.n_epochs: 10
-    algorithm.optimizer.learning_rate: 3.0e-4
-    algorithm.optimizer.schedule.kind: constant
+{customary}
 
 enqueue:                         # likely to be good: tried before anything is suggested
   - {{parallelism.n_envs: 8, algorithm.n_steps: {n_steps}}}

@@ -68,6 +68,72 @@ def test_a_study_file(cli: Cli, reading_command: tuple[str, ...], text: str, sai
     assert refused(cli, *reading_command, "bad.yaml").startswith(said)
 
 
+NETWORKS = """study: x
+stop: {trials: 1}
+trial:
+  env: {make: "worlds:Pictured", kwargs: {shape: [3, 20, 20]}}
+  budget: {env_steps: 100}
+  algorithm:
+    kind: ppo
+    network: {kind: cnn}
+"""
+FLAT = NETWORKS.replace("Pictured", "Matching").replace(", kwargs: {shape: [3, 20, 20]}", "")
+SMALL = NETWORKS.replace("kind: cnn", "kind: cnn, convolutions: [{filters: 4, kernel: 3}]")
+SEARCH = "search: {algorithm.network.%s: {kind: choice, choices: [%s]}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            NETWORKS,
+            "bad.yaml:8: algorithm.network.kind: cnn with these `convolutions` takes images",
+        ),
+        (FLAT, "bad.yaml:8: algorithm.network.kind: cnn takes images, a Box of [C, H, W]"),
+        (
+            NETWORKS.replace("kind: cnn", "hidden: [8]"),
+            "bad.yaml:8: algorithm.network.kind: mlp takes flat observations; images, Box(0, 255, "
+            "(3, 20, 20), uint8), need `kind: cnn`",
+        ),
+        (
+            NETWORKS.replace("kind: cnn", "kind: lstm"),
+            "bad.yaml:8: algorithm.network.kind must be one of mlp, cnn, got 'lstm'",
+        ),
+        (
+            NETWORKS.replace("kind: cnn", "kind: cnn, convolutions: [{filters: 4}]"),
+            "bad.yaml:8: algorithm.network.convolutions.0.kernel is missing",
+        ),
+    ],
+)
+def test_a_network_that_is_not_for_the_observations(
+    cli: Cli, reading_command: tuple[str, ...], text: str, said: str
+) -> None:
+    search = "search: {algorithm.n_epochs: {kind: int, low: 1, high: 2}}\n"
+    Path("bad.yaml").write_text(text + search)
+    assert refused(cli, *reading_command, "bad.yaml").startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("search", "said"),
+    [
+        (
+            SEARCH % ("kind", "cnn, mlp"),
+            "bad.yaml:9: search.algorithm.network.kind.choices.1: mlp takes flat observations",
+        ),
+        (
+            SEARCH % ("convolutions", "[{filters: 4, kernel: 20}], [{filters: 4, kernel: 21}]"),
+            "bad.yaml:9: search.algorithm.network.convolutions.choices.1: cnn with these "
+            "`convolutions` takes images of 21 x 21 pixels",
+        ),
+    ],
+)
+def test_a_searched_network_that_is_not_for_the_observations(
+    cli: Cli, search: str, said: str
+) -> None:
+    Path("bad.yaml").write_text(SMALL + search)
+    assert refused(cli, "check", "bad.yaml").startswith(said)
+
+
 def test_no_file_and_a_directory(cli: Cli, reading_command: tuple[str, ...]) -> None:
     assert refused(cli, *reading_command, "no/file.yaml") == "no/file.yaml: there is no such file"
     Path("folder").mkdir()

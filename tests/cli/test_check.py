@@ -8,7 +8,8 @@ from cli.conftest import Cli, write_study
 from sweeper.cli.check import describe_parameter
 from sweeper.study.parameters import FloatParameter, IntParameter, Pow2Parameter
 
-QUICKSTART = str(Path(__file__).parents[2] / "studies" / "quickstart.yaml")
+STUDIES = Path(__file__).parents[2] / "studies"
+QUICKSTART = str(STUDIES / "quickstart.yaml")
 
 
 def test_a_study_in_words(cli: Cli) -> None:
@@ -22,6 +23,11 @@ def test_a_study_in_words(cli: Cli) -> None:
 
 def test_the_quickstart_is_valid(cli: Cli) -> None:
     assert cli("check", QUICKSTART).out.startswith(f"{QUICKSTART}: study 'quickstart' on CartPole")
+
+
+def test_the_study_of_pong_is_valid(cli: Cli) -> None:
+    path = str(STUDIES / "pong.yaml")
+    assert cli("check", path).out.startswith(f"{path}: study 'pong' on ale_py:ALE/Pong-v5 is valid")
 
 
 def test_the_space_as_json(cli: Cli) -> None:

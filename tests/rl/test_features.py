@@ -8,7 +8,10 @@ import pytest
 from gymnasium import spaces
 
 from sweeper.core.errors import InputError
-from sweeper.rl.features import Features
+from sweeper.rl.features import FlatFeatures, ImageFeatures
+from sweeper.rl.spec import CNNSpec, ConvolutionSpec
+
+CNN = CNNSpec(kind="cnn")
 
 
 @pytest.mark.parametrize(
@@ -32,23 +35,69 @@ from sweeper.rl.features import Features
             {"0": np.array([0, 1]), "1": np.array([1, 1])},
             [[1, 0, 0, 1], [0, 1, 0, 1]],
         ),
+        (
+            spaces.Dict({"a": spaces.Dict({"b": spaces.Discrete(2)}), "c": spaces.Discrete(2)}),
+            {"a.b": np.array([0, 1]), "c": np.array([1, 1])},
+            [[1, 0, 0, 1], [0, 1, 0, 1]],
+        ),
     ],
-    ids=["box", "discrete", "multidiscrete", "multibinary", "dict", "tuple"],
+    ids=["box", "discrete", "multidiscrete", "multibinary", "dict", "tuple", "nested"],
 )
 def test_observations_become_flat_floats(
     space: gymnasium.Space[Any], observation: Any, expected: list[list[float]]
 ) -> None:
-    encode = Features(space)
-    out = np.full((2, encode.size), np.nan, np.float32)
+    encode = FlatFeatures(space)
+    out = np.full((2, *encode.shape), np.nan, np.float32)
     encode(observation, out)
     np.testing.assert_array_equal(out, np.array(expected, np.float32))
 
 
-def test_images_are_refused_by_name() -> None:
-    with pytest.raises(InputError, match="convolutional"):
-        Features(spaces.Box(0, 255, (84, 84, 4), np.uint8))
+def test_an_mlp_refuses_images_and_says_what_takes_them() -> None:
+    image = spaces.Box(0, 255, (84, 84, 4), np.uint8)
+    for space in (image, spaces.Dict({"camera": image, "speed": spaces.Box(0, 1)})):
+        with pytest.raises(InputError, match=r"mlp takes flat observations.*need `kind: cnn`"):
+            FlatFeatures(space)
 
 
 def test_other_spaces_are_refused_by_name() -> None:
-    with pytest.raises(InputError, match="Text observations"):
-        Features(spaces.Text(3))
+    with pytest.raises(InputError, match="observation space Text"):
+        FlatFeatures(spaces.Text(3))
+
+
+@pytest.mark.parametrize("shape", [(4, 84, 84), (96, 96, 3), (84, 84)])
+def test_bytes_of_images_stay_bytes_in_their_layout(shape: tuple[int, ...]) -> None:
+    space = spaces.Box(0, 255, shape, np.uint8)
+    encode = ImageFeatures(space, CNN)
+    assert encode.shape == (shape if len(shape) == 3 else (1, *shape))
+    images = np.random.default_rng(0).integers(256, size=(2, *shape), dtype=np.uint8)
+    out = np.zeros((2, *encode.shape), encode.dtype)
+    encode(images, out)
+    assert out.dtype == np.uint8
+    np.testing.assert_array_equal(out.reshape(images.shape), images)
+
+
+def test_images_of_real_numbers_become_float32() -> None:
+    assert ImageFeatures(spaces.Box(-1, 1, (40, 40, 3), np.float64), CNN).dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Box(-1, 1, (4,)),
+        spaces.Discrete(3),
+        spaces.Box(0, 255, (4, 84, 84, 3), np.uint8),
+        spaces.Dict({"camera": spaces.Box(0, 255, (84, 84, 3), np.uint8)}),
+    ],
+)
+def test_a_cnn_refuses_what_is_no_image(space: gymnasium.Space[Any]) -> None:
+    with pytest.raises(InputError, match=r"cnn takes images, a Box of \[C, H, W\]"):
+        ImageFeatures(space, CNN)
+
+
+@pytest.mark.parametrize("shape", [(3, 36, 35), (35, 36, 3)])
+def test_images_too_small_for_the_kernels_are_refused(shape: tuple[int, ...]) -> None:
+    space = spaces.Box(0, 255, shape, np.uint8)
+    with pytest.raises(InputError, match=r"36 x 36 pixels .*; observations are 3[56] x 3[56]"):
+        ImageFeatures(space, CNN)
+    small = CNNSpec(kind="cnn", convolutions=(ConvolutionSpec(filters=8, kernel=35),))
+    assert ImageFeatures(space, small).shape == shape

@@ -32,7 +32,7 @@ D, DAMPING = 4, 0.03
 def make_policy(space: str, hidden: tuple[int, ...] = (6, 5), activation: Any = "tanh") -> Any:
     network = MLPSpec(hidden=hidden, activation=activation)
     distribution = distribution_for(ACTION_SPACES[space])
-    policy = ActorCritic(D, distribution, network, seed=1, dtype=torch.float64)
+    policy = ActorCritic((D,), distribution, network, seed=1, dtype=torch.float64)
     with torch.no_grad():  # the initial policy head is nearly zero: move everything
         generator = torch.Generator().manual_seed(2)
         policy.flat.add_(0.4 * torch.randn(policy.flat.shape, generator=generator).double())

@@ -31,7 +31,7 @@ ACTION_SPACES: dict[str, gymnasium.Space[Any]] = {
 
 
 def make_policy(space: str, network: MLPSpec, dtype: torch.dtype = torch.float64) -> ActorCritic:
-    policy = ActorCritic(5, distribution_for(ACTION_SPACES[space]), network, seed=1, dtype=dtype)
+    policy = ActorCritic((5,), distribution_for(ACTION_SPACES[space]), network, seed=1, dtype=dtype)
     with torch.no_grad():  # the initial policy head is nearly zero: move everything
         noise = torch.randn(policy.flat.shape, generator=torch.Generator().manual_seed(2))
         policy.flat.add_(0.3 * noise.to(dtype))

@@ -36,7 +36,13 @@ def collector_for(
     metered.deadline = deadline
     learner = learner or learner_for(env)
     collector = Collector(
-        metered, learner.evaluator, learner.distribution, n_steps=n_steps, seed=0, timer=timer
+        metered,
+        learner.encode,
+        learner.evaluator,
+        learner.distribution,
+        n_steps=n_steps,
+        seed=0,
+        timer=timer,
     )
     collector.reset()
     return collector

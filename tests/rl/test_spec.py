@@ -6,7 +6,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from sweeper.optim.spec import KFACSpec, LinearSchedule
-from sweeper.rl.spec import ACKTRSpec, AlgorithmSpec
+from sweeper.rl.spec import ACKTRSpec, AlgorithmSpec, MLPSpec
 
 algorithms: TypeAdapter[Any] = TypeAdapter(AlgorithmSpec)
 
@@ -33,6 +33,19 @@ def test_acktr_under_another_optimizer_is_refused(kind: str) -> None:
 )
 def test_an_algorithm_is_named_by_what_it_does(algorithm: dict[str, Any], name: str) -> None:
     assert algorithms.validate_python(algorithm).name == name
+
+
+def test_a_network_is_an_mlp_unless_it_says_otherwise() -> None:
+    assert algorithms.validate_python({"kind": "ppo"}).network == MLPSpec()
+    given = algorithms.validate_python({"kind": "ppo", "network": {"hidden": [8]}})
+    assert given.network == MLPSpec(hidden=(8,))
+    cnn = algorithms.validate_python({"kind": "ppo", "network": {"kind": "cnn"}}).network
+    assert [(c.filters, c.kernel, c.stride) for c in cnn.convolutions] == [
+        (32, 8, 4),
+        (64, 4, 2),
+        (64, 3, 1),
+    ]
+    assert (cnn.hidden, cnn.shared) == ((512,), True)
 
 
 def test_acktr_defaults() -> None:

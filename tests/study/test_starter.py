@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from sweeper.core.errors import InputError
+from sweeper.envs.spec import EnvSpec
 from sweeper.study.spec import LoadedStudy, expected_seconds, load_study
 from sweeper.study.starter import Look, look, starter_study
 
 CHEAP = Look(
-    env_id="CartPole-v1",
+    env=EnvSpec(id="CartPole-v1"),
     is_discrete=True,
+    is_image=False,
     step_seconds=1e-5,
     reward_threshold=475.0,
     max_episode_steps=500,
@@ -29,7 +31,12 @@ def loaded(tmp_path: Path, seen: Look, **options: float) -> LoadedStudy:
 
 @pytest.mark.parametrize(
     ("env_id", "is_discrete"),
-    [("CartPole-v1", True), ("Pendulum-v1", False), ("Hopper-v5", False)],
+    [
+        ("CartPole-v1", True),
+        ("Pendulum-v1", False),
+        ("Hopper-v5", False),
+        ("ale_py:ALE/Pong-v5", True),
+    ],
 )
 def test_a_study_of_a_real_environment_is_valid(
     tmp_path: Path, env_id: str, is_discrete: bool
@@ -67,7 +74,7 @@ def test_hours_give_as_many_trials_as_fit(tmp_path: Path) -> None:
 
 
 def test_a_namespaced_id_makes_a_plain_name(tmp_path: Path) -> None:
-    study = loaded(tmp_path, replace(CHEAP, env_id="ALE/Pong-v5"))
+    study = loaded(tmp_path, replace(CHEAP, env=EnvSpec(id="ale_py:ALE/Pong-v5")))
     assert study.spec.study == "pong-v5-speed-against-return"
 
 
