@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from harness import Contestant, compete, options_of, parser, print_host, report
+from threadpoolctl import threadpool_limits
 from training import CASES, ours
 
 from sweeper.core.clock import MonotonicClock
@@ -39,6 +40,7 @@ _NOTHING = nullcontext()
 def main() -> None:
     options = options_of(parser(__doc__).parse_args())
     torch.set_num_threads(1)
+    threadpool_limits(1)
     print_host()
     case = CASES["cartpole"]
     case = replace(case, rollouts=2 if options.quick else 2 * case.rollouts)

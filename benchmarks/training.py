@@ -4,9 +4,10 @@
     python benchmarks/training.py --case cartpole --rounds 9
 
 Both train on the same environments with the same hyperparameters (separate 64x64 tanh
-networks, Adam, one torch thread), on policies that stay young: each turn goes on where the
-last one stopped. SB3's is its faster VecEnv for these sizes, DummyVecEnv; ours is measured on
-both of its own, on as many workers as there are cores.
+networks, Adam, one thread of torch and BLAS, as a trial of ours sets them), on policies that
+stay young: each turn goes on where the last one stopped. SB3's is its faster VecEnv for these
+sizes, DummyVecEnv; ours is measured on both of its own, on as many workers as there are cores.
+The third case has ACKTR beside them, in its own habit of short rollouts.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import torch
 from harness import Contestant, Row, compete, options_of, parser, print_host, report
 from stable_baselines3 import PPO as SB3PPO
 from stable_baselines3.common.env_util import make_vec_env as sb3_make_vec_env
+from threadpoolctl import threadpool_limits
 
 from sweeper.core.clock import BudgetSpec, Deadline, MonotonicClock
 from sweeper.core.timing import PhaseTimer
@@ -26,7 +28,7 @@ from sweeper.envs.make import make_vec_env
 from sweeper.envs.spec import EnvSpec
 from sweeper.envs.wrapped import MeteredVecEnv
 from sweeper.rl.build import build_learner
-from sweeper.rl.spec import PPOSpec
+from sweeper.rl.spec import ACKTRSpec, PPOSpec
 from sweeper.trial.cores import usable_cores, usable_cpus
 
 SB3 = "SB3 PPO, DummyVecEnv"
@@ -42,6 +44,8 @@ class Case:
     n_minibatches: int
     n_epochs: int
     rollouts: int
+    acktr_n_steps: int | None = None
+    """Where ACKTR is measured as well."""
 
     def __str__(self) -> str:
         return (
@@ -53,7 +57,7 @@ class Case:
 CASES = {
     "cartpole": Case("CartPole-v1", 8, 128, 4, 4, 20),
     "hopper-one": Case("Hopper-v5", 1, 2048, 32, 10, 2),
-    "hopper": Case("Hopper-v5", 16, 256, 4, 4, 3),
+    "hopper": Case("Hopper-v5", 16, 256, 4, 4, 3, acktr_n_steps=20),
     "humanoid": Case("Humanoid-v5", 16, 256, 4, 4, 1),
 }
 
@@ -64,6 +68,8 @@ def main() -> None:
     arguments = options.parse_args()
     shared = options_of(arguments)
     torch.set_num_threads(1)
+    # Idle threads of OpenBLAS spin, and do so on the workers' cores.
+    threadpool_limits(1)
     print_host()
     rows: list[Row] = []
     for name in arguments.case.split(","):
@@ -79,6 +85,10 @@ def main() -> None:
                     how = f"{workers} workers" + (", overlapped" if overlap else "")
                     work = ours(stack, case, workers=workers, overlap=overlap)
                     contestants.append(Contestant(f"sweeper, {how}", work))
+            if case.acktr_n_steps is not None:
+                how = f"{case.n_envs} x {case.acktr_n_steps}, {workers} workers"
+                work = ours(stack, case, workers=workers, acktr=True)
+                contestants.append(Contestant(f"sweeper ACKTR, {how}", work))
             rows += compete(str(case), contestants, reference=SB3, options=shared)
     report(rows, shared)
 
@@ -90,8 +100,16 @@ def ours(
     workers: int,
     overlap: bool = False,
     timer: PhaseTimer | None = None,
+    acktr: bool = False,
 ) -> Callable[[], int]:
-    spec = PPOSpec(n_steps=case.n_steps, n_minibatches=case.n_minibatches, n_epochs=case.n_epochs)
+    spec: PPOSpec | ACKTRSpec = PPOSpec(
+        n_steps=case.n_steps, n_minibatches=case.n_minibatches, n_epochs=case.n_epochs
+    )
+    rollouts = case.rollouts
+    if acktr:
+        assert case.acktr_n_steps is not None
+        spec = ACKTRSpec(n_steps=case.acktr_n_steps)
+        rollouts = case.rollouts * case.n_steps // case.acktr_n_steps
     vec_env = stack.enter_context(
         make_vec_env(
             EnvSpec(id=case.env),
@@ -110,7 +128,7 @@ def ours(
 
     def work() -> int:
         before = deadline.env_steps
-        for _ in range(case.rollouts):
+        for _ in range(rollouts):
             next(updates)
         return deadline.env_steps - before
 
