@@ -197,6 +197,22 @@ def pareto(
 
 
 @app.command()
+def speedup(
+    study: StudyName = None,
+    trial: Annotated[
+        int | None,
+        typer.Option("--trial", min=1, metavar="N", help="Not the quickest, but this one."),
+    ] = None,
+    db: Db = DEFAULT_DB,
+    as_json: Json = False,
+) -> None:
+    """How much sooner a trial is as good as the baseline: before, after, factor."""
+    from sweeper.cli.speedup import show_speedup
+
+    show_speedup(study, number=trial, db=db, as_json=as_json)
+
+
+@app.command()
 def query(
     sql: Annotated[
         str | None,

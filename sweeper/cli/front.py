@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ from sweeper.cli.reading import reading
 from sweeper.cli.table import print_table
 from sweeper.core.records import RunStatus
 from sweeper.report.figures import pareto_figure
+from sweeper.report.metrics import format_number
 from sweeper.report.pareto import study_front
+from sweeper.report.quickest import MAX_COMPARED, find_quickest
 from sweeper.report.render import write_html, write_png
 from sweeper.report.tables import front_table
 from sweeper.store import queries
@@ -26,6 +29,7 @@ def show_pareto(
     with reading(db) as engine:
         study = queries.study(engine, name)
         trials = queries.trials(engine, study.study_id)
+        quickest = find_quickest(engine, trials, study_front(study, trials)[:MAX_COMPARED])
     if png is not None:  # first, as it needs a browser: what may fail writes nothing else
         write_png(pareto_figure(study, trials), png)
     if html is not None:
@@ -34,6 +38,12 @@ def show_pareto(
         print_json([trial_record(trial, study) for trial in study_front(study, trials)])
         return
     print_front(study, trials)
+    if quickest is not None:
+        print(
+            f"trial {quickest.trial.number} is as good as the baseline in "
+            f"1/{format_number(quickest.result.ratio, 2)} of the time; "
+            f"`sweeper speedup {shlex.quote(study.name)}` says more"
+        )
     for path in filter(None, (html, png)):
         print(f"wrote {path}")
 

@@ -32,7 +32,7 @@ from sweeper.store.rows import (
     StudyRow,
     TrialRow,
 )
-from sweeper.store.views import trial_results
+from sweeper.store.views import has_budget_of_trial, trial_results
 
 Row = TypeVar("Row")
 
@@ -140,8 +140,8 @@ def study_runs(engine: Engine, study_id: int) -> list[SlotRow]:
 
 
 def curves(engine: Engine, trial_ids: Collection[int]) -> dict[int, list[list[CurvePoint]]]:
-    """Trial -> the learning curve of each of its COMPLETED runs, points without a return
-    left out. Trials without any are missing."""
+    """Trial -> the learning curve of each of its COMPLETED runs on its own budget, points without
+    a return left out. Trials without any are missing."""
     table = t.measurements.c
     query = (
         select(
@@ -154,7 +154,9 @@ def curves(engine: Engine, trial_ids: Collection[int]) -> dict[int, list[list[Cu
             table.steps_per_second,
         )
         .join(t.runs, t.runs.c.run_id == table.run_id)
+        .join(t.trials, t.trials.c.trial_id == t.runs.c.trial_id)
         .where(
+            has_budget_of_trial(),
             t.runs.c.trial_id.in_(trial_ids),
             t.runs.c.status == RunStatus.COMPLETED.value,
             table.training_return.is_not(None),

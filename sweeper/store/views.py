@@ -107,7 +107,7 @@ def _usable(seed_kind: str) -> ColumnElement[bool]:
     )
 
 
-def _has_budget_of_trial() -> ColumnElement[bool]:
+def has_budget_of_trial() -> ColumnElement[bool]:
     """Runs that trained as long as their trial says: a confirmation may train for less."""
     return and_(
         runs.c.budget_seconds.is_not_distinct_from(trials.c.budget_seconds),
@@ -137,7 +137,7 @@ def _trial_results() -> Select[Any]:
             ),
         )
         .join(trials, trials.c.trial_id == runs.c.trial_id)
-        .where(_usable("test"), _has_budget_of_trial())
+        .where(_usable("test"), has_budget_of_trial())
         .group_by(runs.c.trial_id)
         .cte("tested")
     )
@@ -321,7 +321,7 @@ def _run_spreads() -> Select[Any]:
                 )
             ),
         )
-        .where(runs.c.status == RunStatus.COMPLETED.value, _has_budget_of_trial())
+        .where(runs.c.status == RunStatus.COMPLETED.value, has_budget_of_trial())
         .group_by(studies.c.study_id, trials.c.trial_id, runs.c.seed_kind)
     )
 

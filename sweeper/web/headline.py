@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-from sqlalchemy import Engine
 
 from sweeper.report.metrics import (
     METRICS,
@@ -17,52 +14,8 @@ from sweeper.report.metrics import (
     short_names,
     value_of,
 )
-from sweeper.report.speedup import SpeedUp, speed_up
-from sweeper.store import queries
+from sweeper.report.quickest import Quickest
 from sweeper.store.rows import StudyRow, TrialRow
-
-MAX_COMPARED = 20
-"""Speed-up reads learning curves; of a longer front only the first so many are compared."""
-
-
-@dataclass(frozen=True, slots=True)
-class Quickest:
-    """The trial that is soonest as good as the baseline."""
-
-    trial: TrialRow
-    result: SpeedUp
-    seed_kind: str
-    """Whose curves were compared."""
-
-
-def find_quickest(
-    engine: Engine, trials: Sequence[TrialRow], candidates: Sequence[TrialRow]
-) -> Quickest | None:
-    """Of the candidates and of the trials with test seeds; None without a baseline to compare.
-
-    Trials that have been run with test seeds are compared by those alone: the quickest of many
-    on the seeds of the search is partly the luckiest. Only without any do tuning seeds count.
-    """
-    baseline = next((t for t in trials if t.origin == "baseline" and t.status == "COMPLETED"), None)
-    if baseline is None:
-        return None
-    tested = [trial for trial in trials if trial.n_test_runs and trial is not baseline]
-    rows = list({t.trial_id: t for t in (*tested, *candidates) if t is not baseline}.values())
-    curves = queries.curves(engine, [baseline.trial_id, *(t.trial_id for t in rows)])
-    for kind in ("test", "tuning"):
-        of_kind = {
-            trial_id: [curve for curve in runs if curve[0].seed_kind == kind]
-            for trial_id, runs in curves.items()
-        }
-        reference = of_kind.get(baseline.trial_id) or curves.get(baseline.trial_id, [])
-        found = [
-            Quickest(trial, result, kind)
-            for trial in rows
-            if (result := speed_up(reference, of_kind.get(trial.trial_id, []))) is not None
-        ]
-        if found:
-            return max(found, key=lambda each: each.result.ratio)
-    return None
 
 
 def study_headline(
@@ -112,10 +65,11 @@ def evidence(quickest: Quickest | None) -> str:
     if quickest is None:
         return ""
     result = quickest.result
+    own = ", on a budget of its own," if quickest.has_other_budget else ""
     return (
         f"Trial {quickest.trial.number} reaches a training return of "
         f"{format_number(result.target_return)} after {format_seconds(result.seconds)}, "
-        f"the baseline after {format_seconds(result.baseline_seconds)}."
+        f"the baseline{own} after {format_seconds(result.baseline_seconds)}."
     )
 
 

@@ -16,17 +16,16 @@ from sweeper.report.export import trial_yaml
 from sweeper.report.metrics import METRICS, format_metric, value_of
 from sweeper.report.pareto import study_front
 from sweeper.report.peers import PEERS, peer_steps
+from sweeper.report.quickest import MAX_COMPARED, find_quickest
 from sweeper.report.speedup import SpeedUp
 from sweeper.report.statistics import Interval, bootstrap, interquartile_mean
 from sweeper.store import queries
 from sweeper.store.rows import EvaluationRow, EventRow, RunRow, StudyRow, TrialRow
 from sweeper.trial.spec import TrialSpec
 from sweeper.web.headline import (
-    MAX_COMPARED,
     comparison_headline,
     configuration_summary,
     evidence,
-    find_quickest,
     reproducing_command,
     study_headline,
 )

@@ -36,6 +36,28 @@ def run(script: str):
     return names
 
 
+def foreign(**algorithm):
+    return TrialSpec.model_validate(BASE | {"algorithm": algorithm})
+
+
+def test_stable_baselines3_is_exported_to_itself():
+    import torch
+
+    spec = foreign(kind="sb3", n_steps=32, batch_size=16, net_arch=[8], activation_fn="elu")
+    kwargs = run(sb3_script(spec, env_steps=1000))["kwargs"]
+    assert (kwargs["n_steps"], kwargs["batch_size"], kwargs["vf_coef"]) == (32, 16, 0.5)
+    assert kwargs["policy_kwargs"]["activation_fn"] is torch.nn.ELU
+    assert "learning_rate: 0.0003" in zoo_yaml(spec, env_steps=1000)
+    with pytest.raises(InputError, match="CleanRL has no sb3"):
+        cleanrl_command(spec, env_steps=1000)
+
+
+@pytest.mark.parametrize("export", [sb3_script, zoo_yaml, cleanrl_command])
+def test_a_learner_of_the_users_own_is_known_to_no_peer(export):
+    with pytest.raises(InputError, match="has no agents:Guessing"):
+        export(foreign(kind="agents:Guessing"), env_steps=1000)
+
+
 @pytest.mark.parametrize(
     "optimizer",
     [

@@ -83,12 +83,20 @@ class Recorder:
             seconds=1e9,
         )
 
-    def start(self, ref: StudyRef, *, n_envs: int = 8, origin: str = "sampler", **params: Any):
+    def start(
+        self,
+        ref: StudyRef,
+        *,
+        n_envs: int = 8,
+        origin: str = "sampler",
+        budget: BudgetSpec = BUDGET,
+        **params: Any,
+    ):
         config = TrialSpec(
             env=EnvSpec(id="CartPole-v1"),
             algorithm=PPOSpec(n_steps=64, optimizer=AdamSpec(learning_rate=1e-3)),
             parallelism=ParallelismSpec(n_envs=n_envs),
-            budget=BUDGET,
+            budget=budget,
         )
         trial = self.store.add_trial(
             ref,
@@ -105,7 +113,7 @@ class Recorder:
             seed=7,
             seed_kind="tuning",
             host=HOST,
-            budget=BUDGET,
+            budget=budget,
         )
         return trial, run_id
 
@@ -148,6 +156,7 @@ class Recorder:
         seed: int,
         seed_kind: str = "tuning",
         learning_seconds: float = 5.0,
+        budget: BudgetSpec = BUDGET,
         **diagnosis: str,
     ) -> None:
         """Another whole run of a trial that `trial` made."""
@@ -158,7 +167,7 @@ class Recorder:
             seed=seed,
             seed_kind=seed_kind,
             host=HOST,
-            budget=BUDGET,
+            budget=budget,
         )
         self._end(run_id, final_return, speed, learning_seconds=learning_seconds, **diagnosis)
 
