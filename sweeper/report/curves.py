@@ -83,8 +83,8 @@ def _draw_runs(
     alone: bool,
     what: str = "",
 ) -> None:
-    """Runs of one kind, faint under their mean if there are several. alone: whether the figure
-    has no other kind."""
+    """Runs of one kind, faint under their mean if there are several, and then named by the
+    pointer only. alone: whether the figure has no other kind."""
     single = len(curves) == 1
     for label, curve in curves.items():
         figure.add_trace(
@@ -95,7 +95,7 @@ def _draw_runs(
                 name=label,
                 line={"color": color, "width": 2.5 if single else 1, "dash": dash},
                 opacity=1 if single else 0.45,
-                showlegend=not (single and alone),
+                showlegend=single and not alone,
             )
         )
     if (band := _band(list(curves.values()))) is None:

@@ -66,6 +66,7 @@ FEASIBLE = PointKind("feasible", "feasible", "circle", 7, opacity=0.75)
 CONTENDED = PointKind("contended", "infeasible", "diamond-open", 8, line_width=1.4)
 INFEASIBLE = PointKind("infeasible", "infeasible", "triangle-down-open", 9, line_width=1.4)
 DIVERGED = PointKind("diverged", "diverged", "x-thin-open", 8, line_width=1.8)
+PRUNED = PointKind("pruned", "infeasible", "triangle-left-open", 8, line_width=1.4)
 FAILED = PointKind("error or lost", "failed", "square-open", 8, line_width=1.4)
 
 
@@ -73,6 +74,8 @@ def kind_of(trial: TrialRow) -> PointKind:
     """The class of a trial apart from the front; anything that ended badly is `FAILED`."""
     if trial.status == "DIVERGED":
         return DIVERGED
+    if trial.status == "PRUNED":
+        return PRUNED
     if trial.status not in ("COMPLETED", "RUNNING", "QUEUED"):
         return FAILED
     if trial.feasible is False:
@@ -124,7 +127,7 @@ def pareto_figure(
             unmeasured.append(trial)
 
     figure = go.Figure(layout=layout(theme))
-    for kind in (FEASIBLE, CONTENDED, INFEASIBLE, DIVERGED, FAILED):
+    for kind in (FEASIBLE, CONTENDED, INFEASIBLE, PRUNED, DIVERGED, FAILED):
         rows = [t for t in drawn if t.number not in on_front and kind_of(t) is kind]
         apart = [t for t in unmeasured if kind_of(t) is kind]
         name = f"{kind.name} ({len(rows) + len(apart):,})"

@@ -79,6 +79,7 @@ def timeline_figure(
     kinds = {
         "completed": (palette.front, ""),
         "running": (palette.feasible, "."),
+        "pruned": (palette.infeasible, "\\"),
         "ended badly": (palette.failed, "/"),
     }
     for kind, (color, pattern) in kinds.items():
@@ -144,7 +145,7 @@ def _slots(runs: Sequence[SlotRow], now: datetime) -> list[str]:
 def _outcome(run: SlotRow) -> str:
     if run.ended_at is None:
         return "running"
-    return "completed" if run.status in ("COMPLETED", "PRUNED") else "ended badly"
+    return {"COMPLETED": "completed", "PRUNED": "pruned"}.get(run.status, "ended badly")
 
 
 def _seconds(start: datetime | None, end: datetime) -> float:

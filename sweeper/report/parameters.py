@@ -131,7 +131,7 @@ def importance_figure(rows: Sequence[ImportanceRow], *, theme: Theme = "light") 
     figure.update_xaxes(title_text="share of the variance explained", tickformat=".0%")
     figure.update_layout(barmode="group", legend={"traceorder": "normal"})
     if not rows:
-        say(figure, "Not known yet: it takes a few completed trials.", theme)
+        say(figure, "Not known yet: it takes ten feasible trials.", theme)
     return figure
 
 

@@ -106,7 +106,9 @@ def layout(theme: Theme) -> go.Layout:
 
 
 def say(figure: go.Figure, words: str, theme: Theme) -> None:
-    """Words in the middle of an empty plot."""
+    """Words in the middle of an empty plot, in place of axes that would measure nothing."""
+    figure.update_xaxes(visible=False)
+    figure.update_yaxes(visible=False)
     figure.add_annotation(
         text=words,
         xref="paper",

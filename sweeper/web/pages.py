@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse
 from sweeper import __version__
 from sweeper.core.errors import InputError
 from sweeper.report.curves import CURVES
-from sweeper.report.figures import CONTENDED, DIVERGED, FAILED, INFEASIBLE, kind_of
+from sweeper.report.figures import CONTENDED, DIVERGED, FAILED, INFEASIBLE, PRUNED, kind_of
 from sweeper.report.metrics import (
     METRICS,
     format_bytes,
@@ -71,8 +71,9 @@ def mark(trial: TrialRow, *, on_front: bool, alive: bool = True) -> tuple[str, s
     if on_front:
         return "●", "front, contended" if trial.contended else "front"
     kind = kind_of(trial)
-    if kind in (DIVERGED, FAILED):
-        return ("×" if kind is DIVERGED else "□"), trial.status.lower()
+    if kind in (DIVERGED, FAILED, PRUNED):
+        shape = {DIVERGED: "×", FAILED: "□", PRUNED: "◁"}[kind]
+        return shape, trial.status.lower()
     if kind is INFEASIBLE:
         return "▽", "infeasible"
     if kind is CONTENDED:

@@ -261,7 +261,9 @@ def trial_page(results: Results, study: StudyRow, trial: TrialRow, *, front: boo
     return TrialPage(
         study=study,
         trial=trial,
-        headline=", ".join(measured) or (trial.reason or "Nothing has been measured yet."),
+        headline=", ".join(measured)
+        or (f"{trial.status.lower()}: {trial.reason}" if trial.reason else "")
+        or "Nothing has been measured yet.",
         summary=configuration_summary(trial),
         on_front=front,
         runs=runs,

@@ -111,6 +111,7 @@ def test_empty_study_says_so_in_words(make_study, theme):
     ):
         (note,) = figure.layout.annotations
         assert note.text.endswith("yet.")
+        assert figure.layout.xaxis.visible is False  # there is nothing to measure
         json.loads(figure.to_json())
 
 
@@ -167,6 +168,12 @@ def test_hypervolume_is_drawn_over_trials_too(make_study, trials):
     assert figure.layout.xaxis.title.text == "trial"
     over_time = hypervolume_figure(make_study(), trials)
     assert list(over_time.data[0].y)[-1] == list(figure.data[0].y)[-1]
+
+
+def test_pruned_trials_are_told_from_those_that_failed(make_study, trials, make_trial):
+    drawn = traces(pareto_figure(make_study(), [*trials, make_trial(9, status="PRUNED")]))
+    pruned, failed = drawn["pruned"], drawn["error or lost"]
+    assert (pruned.name, pruned.marker.symbol != failed.marker.symbol) == ("pruned (1)", True)
 
 
 def test_points_are_thinned_once_they_cannot_be_told_apart(make_study, make_trial):
