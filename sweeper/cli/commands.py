@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from sweeper import __version__
+from sweeper.core.errors import InputError
 
 app = typer.Typer(
     add_completion=False,
@@ -90,14 +91,64 @@ def launch(
 
 
 @app.command()
-def run(file: StudyFile, overrides: Set = None, no_wait: NoWait = False) -> int:
+def run(
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", help="A study file (YAML); not needed with --resume."),
+    ] = None,
+    overrides: Set = None,
+    no_wait: NoWait = False,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option("--checkpoint", metavar="PATH", help="Save what was trained."),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option("--resume", metavar="PATH", help="Go on from a checkpoint."),
+    ] = None,
+) -> int:
     """Run the file's `trial` once, here: no Ray, no database. JSON lines on a pipe."""
-    from sweeper.cli.preflight import plan_run
+    from sweeper.cli.preflight import check_writable, plan_run
+    from sweeper.study.document import read_document
 
-    spec = plan_run(file, overrides=overrides or [], may_wait=not no_wait)
+    if checkpoint is not None:
+        check_writable(checkpoint)
+    document, begin = None if file is None else read_document(file), None
+    if resume is not None:
+        from sweeper.cli.resume import document_in, load, plan_resume  # torch
+
+        begin = load(resume)
+        document = document or document_in(begin, resume)
+    if document is None:
+        raise InputError("run needs a study file, or --resume with a checkpoint")
+    spec = plan_run(document, overrides=overrides or [], may_wait=not no_wait)
+    if begin is not None:
+        plan_resume(begin, spec, str(resume))
     from sweeper.cli.run import run_once  # torch
 
-    return run_once(spec)
+    return run_once(spec, resume=begin, checkpoint=checkpoint)
+
+
+@app.command()
+def evaluate(
+    checkpoint: Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="Of `sweeper run`.")],
+    episodes: Annotated[
+        int | None, typer.Option("--episodes", min=1, metavar="N", help="Instead of the trial's.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, metavar="N", help="Of the episodes, likewise.")
+    ] = None,
+    stochastic: Annotated[
+        bool, typer.Option("--stochastic", help="Draw actions; their mode is taken otherwise.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Play episodes with what `sweeper run --checkpoint` saved."""
+    from sweeper.cli.evaluate import evaluate_checkpoint  # torch
+
+    evaluate_checkpoint(
+        checkpoint, episodes=episodes, seed=seed, deterministic=not stochastic, as_json=as_json
+    )
 
 
 @app.command()

@@ -270,7 +270,11 @@ def load_trial(path: str | Path, *, overrides: Sequence[str] = ()) -> TrialSpec:
 
 def read_trial(path: str | Path, *, overrides: Sequence[str] = ()) -> tuple[TrialSpec, Document]:
     """As `load_trial`, with the document that says where each key was written."""
-    document = read_document(path)
+    return trial_in(read_document(path), overrides=overrides)
+
+
+def trial_in(document: Document, *, overrides: Sequence[str] = ()) -> tuple[TrialSpec, Document]:
+    """The section `trial` of a document, and that with the overrides. Raises SpecError."""
     for assignment in overrides:
         document = document.override(assignment, section="trial")
     return validate(document, TrialSpec, section="trial"), document
