@@ -4,6 +4,7 @@ for, and a first-order rule."""
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -12,8 +13,17 @@ from torch import Tensor
 
 from sweeper.optim.first_order import SGD, Adam, RMSprop, Rule
 from sweeper.optim.kfac import KFAC, FisherBlocks
+from sweeper.optim.muon import Matrices, Muon
 from sweeper.optim.schedules import multiplier
-from sweeper.optim.spec import AdamSpec, AdamWSpec, KFACSpec, OptimizerSpec, RMSpropSpec, SGDSpec
+from sweeper.optim.spec import (
+    AdamSpec,
+    AdamWSpec,
+    KFACSpec,
+    MuonSpec,
+    OptimizerSpec,
+    RMSpropSpec,
+    SGDSpec,
+)
 
 
 class Step(NamedTuple):
@@ -39,13 +49,15 @@ class Optimizer:
         *,
         max_grad_norm: float | None,
         blocks: FisherBlocks | None = None,
+        matrices: Sequence[Matrices] = (),
     ) -> None:
-        """`blocks` are views of `parameter.grad`, which only K-FAC needs."""
+        """`blocks` are views of `parameter.grad`, which only K-FAC needs; `matrices` are those
+        of the layers below the heads, which only Muon does."""
         self._spec = spec
         self._parameter = parameter
         self._values = parameter.detach()
         self._max_grad_norm = max_grad_norm
-        self._rule = _rule(spec, self._values)
+        self._rule = _rule(spec, self._values, matrices)
         self.kfac: KFAC | None = None
         """To be shown a Fisher pass before each step; None under other optimizers."""
         if isinstance(spec, KFACSpec):
@@ -95,13 +107,23 @@ def _undamped(spec: OptimizerSpec) -> float:
     return 1.0 - spec.momentum if isinstance(spec, KFACSpec) else 1.0
 
 
-def _rule(spec: OptimizerSpec, parameter: Tensor) -> Rule:
+def _rule(spec: OptimizerSpec, parameter: Tensor, matrices: Sequence[Matrices]) -> Rule:
     match spec:
         case AdamSpec():
             return Adam(parameter, beta1=spec.beta1, beta2=spec.beta2, eps=spec.eps)
         case AdamWSpec():
             return Adam(
                 parameter,
+                beta1=spec.beta1,
+                beta2=spec.beta2,
+                eps=spec.eps,
+                weight_decay=spec.weight_decay,
+            )
+        case MuonSpec():
+            return Muon(
+                parameter,
+                matrices,
+                momentum=spec.momentum,
                 beta1=spec.beta1,
                 beta2=spec.beta2,
                 eps=spec.eps,

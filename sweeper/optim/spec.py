@@ -125,6 +125,23 @@ class SGDSpec(_Optimizer):
     """Decay of the velocity; 0 is plain gradient descent."""
 
 
+class MuonSpec(_Optimizer):
+    """Momentum made orthogonal for the matrices of layers below the heads (Jordan et al. 2024), in
+    steps as long as AdamW's (Liu et al. 2025); AdamW for everything else."""
+
+    kind: Literal["muon"] = "muon"
+    momentum: float = Field(default=0.95, ge=0, lt=1)
+    """Decay of the matrices' velocity."""
+    beta1: float = Field(default=0.9, ge=0, lt=1)
+    """AdamW's decay of the gradient's running mean."""
+    beta2: float = Field(default=0.999, ge=0, lt=1)
+    """AdamW's decay of its running square."""
+    eps: float = Field(default=1e-5, gt=0)
+    """Added to AdamW's denominator."""
+    weight_decay: float = Field(default=0.0, ge=0)
+    """Decoupled decay of all weights, times the learning rate."""
+
+
 class KFACSpec(_Optimizer):
     """Natural gradient, Kronecker-factored, in a trust region (Martens & Grosse 2015)."""
 
@@ -154,5 +171,6 @@ class KFACSpec(_Optimizer):
 
 
 OptimizerSpec = Annotated[
-    AdamSpec | AdamWSpec | RMSpropSpec | SGDSpec | KFACSpec, Field(discriminator="kind")
+    AdamSpec | AdamWSpec | RMSpropSpec | SGDSpec | MuonSpec | KFACSpec,
+    Field(discriminator="kind"),
 ]
