@@ -14,7 +14,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
 from sweeper.core.clock import Deadline
 from sweeper.core.errors import DivergedError
@@ -54,6 +53,7 @@ class A2C:
             policy.flat,
             max_grad_norm=spec.max_grad_norm,
             blocks=policy.fisher_blocks(),
+            matrices=policy.hidden_matrices(),
         )
         kfac = self.optimizer.kfac
         self._fisher = None if kfac is None else FisherPass(kfac, policy, evaluator, seed=seed)
@@ -78,6 +78,7 @@ class A2C:
                 losses = self._autograd(batch)
             with self._timer("optimizer"):
                 step = self.optimizer.step()
+                self._policy.synchronize()
             if not (math.isfinite(step.grad_norm) and self._policy.flat.isfinite().all()):
                 raise DivergedError("the gradient or the parameters are NaN or infinite")
         return UpdateStatistics(
@@ -116,7 +117,7 @@ class A2C:
     def _autograd(self, batch: Batch) -> _Losses:
         spec, policy = self._spec, self._policy
         self._observe(batch)
-        features, action, _, _, advantage, returns = map(torch.from_numpy, batch)
+        features, action, _, _, advantage, returns = map(policy.tensor, batch)
         outputs, value, log_std = policy.forward(features)
         log_prob = policy.distribution.log_prob(outputs, log_std, action)
         policy_loss = -(log_prob * advantage).mean()

@@ -12,6 +12,7 @@ from sweeper.core.clock import Deadline
 from sweeper.core.timing import PhaseTimer
 from sweeper.envs.vec_env import Observation, VecEnv
 from sweeper.rl.a2c import A2C
+from sweeper.rl.device import device_for
 from sweeper.rl.distributions import distribution_for
 from sweeper.rl.features import features_for
 from sweeper.rl.learner import Algorithm, UpdateStatistics
@@ -31,11 +32,17 @@ class ActorCriticLearner:
         self.distribution = distribution_for(vec_env.single_action_space)
         network = spec.network
         self.encode = features_for(vec_env.single_observation_space, network)
-        self.policy = ActorCritic(self.encode.shape, self.distribution, network, seed=seed)
+        device = device_for(network.device)
+        self.policy = ActorCritic(
+            self.encode.shape, self.distribution, network, seed=seed, device=device
+        )
+        is_derived = (
+            isinstance(network, MLPSpec)
+            and network.gradient == "derived"
+            and (device.type, network.precision) == ("cpu", "float32")
+        )
         self.evaluator: Evaluator = (
-            NumpyPolicy(self.policy)
-            if isinstance(network, MLPSpec) and network.gradient == "derived"
-            else AutogradEvaluator(self.policy)
+            NumpyPolicy(self.policy) if is_derived else AutogradEvaluator(self.policy)
         )
         self.algorithm: Algorithm
         match spec:

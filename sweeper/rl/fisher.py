@@ -58,19 +58,25 @@ def autograd_fisher(
     """`NumpyPolicy.fisher` by autograd, at `features` [B, *shape]: the reference, and the way of
     convolutions."""
     tape: list[LayerCall] = []
-    outputs, value, log_std = policy.forward(torch.from_numpy(features), tape=tape)
+    outputs, value, log_std = policy.forward(policy.tensor(features), tape=tape)
     drawn = policy.distribution.sample(
-        outputs.detach().numpy(), None if log_std is None else log_std.detach().numpy(), noise
+        outputs.detach().cpu().numpy(),
+        None if log_std is None else log_std.detach().cpu().numpy(),
+        noise,
     )
-    log_prob = policy.distribution.log_prob(outputs, log_std, torch.from_numpy(drawn))
+    log_prob = policy.distribution.log_prob(outputs, log_std, policy.tensor(drawn))
     # A sum over samples, which do not meet in the network: each gets its own loss's gradient.
     loss = -log_prob.sum() + torch.dot(value, torch.from_numpy(d_value).to(value))
     gradients = torch.autograd.grad(loss, [call.s for call in tape])
-    return [_sample(call, g) for call, g in zip(tape, gradients, strict=True)]
+    dtype = policy.flat.dtype  # that of a call is another under autocast
+    return [
+        _sample(call, call.a.detach().to(dtype), g.to(dtype))
+        for call, g in zip(tape, gradients, strict=True)
+    ]
 
 
-def _sample(call: LayerCall, g: Tensor) -> LayerSample | ConvolutionSample:
-    a, layer = call.a.detach(), call.convolution
+def _sample(call: LayerCall, a: Tensor, g: Tensor) -> LayerSample | ConvolutionSample:
+    layer = call.convolution
     if layer is not None:
         return ConvolutionSample(a, g, kernel=layer.kernel, stride=layer.stride)
     return LayerSample(a, g if g.dim() == 3 else g[None])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -20,11 +21,14 @@ from torch import Tensor
 from torch.nn.functional import conv2d
 
 from sweeper.optim.kfac import FisherBlocks, KnownFisher, LinearGradient
+from sweeper.optim.muon import Matrices
+from sweeper.rl.device import tensor_on
 from sweeper.rl.distributions import Distribution
 from sweeper.rl.images import convolved_size, image_layout
 from sweeper.rl.spec import CNNSpec, ConvolutionSpec, MLPSpec
 
 F32 = NDArray[np.float32]
+CPU = torch.device("cpu")
 CHUNK = 512
 """Rows evaluated at once after a rollout: bounds what the activations of images take."""
 
@@ -113,8 +117,10 @@ class ActorCritic:
         *,
         seed: int,
         dtype: torch.dtype = torch.float32,
+        device: torch.device = CPU,
     ) -> None:
-        """`shape` is that of one row of features, which fits the network (`features_for`)."""
+        """`shape` is that of one row of features, which fits the network (`features_for`). The
+        same seed gives the same weights on every device."""
         self.shape = shape
         self.distribution = distribution
         self.network = network
@@ -126,8 +132,17 @@ class ActorCritic:
         self.blocks = layout(shape, distribution, network)
         self.flat = torch.zeros(sum(b.size for b in self.blocks), dtype=dtype)
         self._initialize(torch.Generator().manual_seed(seed))
-        self.flat.requires_grad_()
+        self.flat = self.flat.to(device).requires_grad_()
         self.flat.grad = torch.zeros_like(self.flat)
+
+    def tensor(self, array: NDArray[Any]) -> Tensor:
+        """An array where the network is."""
+        return tensor_on(self.flat.device, array)
+
+    def synchronize(self) -> None:
+        """Wait for the device, so that what it did is not timed as something else."""
+        if self.flat.is_cuda:
+            torch.cuda.synchronize()
 
     def weights(self, flat: Tensor | None = None) -> Weights:
         """Views of the flat vector (or of another of its shape, such as its gradient)."""
@@ -158,6 +173,16 @@ class ActorCritic:
         log_std = () if gradient.log_std is None else (KnownFisher(gradient.log_std, 2.0),)
         return FisherBlocks([*below, policy, value], log_std)
 
+    def hidden_matrices(self) -> list[Matrices]:
+        """The weights below the heads as stretches of the flat vector; a convolution's as the
+        matrix that it is on each patch."""
+        starts = accumulate((block.size for block in self.blocks), initial=0)
+        n = len(self.weights().below)
+        return [
+            Matrices(start, (block.shape[0], block.shape[1], math.prod(block.shape[2:])))
+            for start, block in list(zip(starts, self.blocks, strict=False))[: 2 * n : 2]
+        ]
+
     def forward(
         self, features: Tensor, *, tape: list[LayerCall] | None = None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -165,6 +190,14 @@ class ActorCritic:
 
         A `tape` is given each layer's input and output, in the order of `fisher_blocks`.
         """
+        is_bf16 = self.network.precision == "bf16"
+        with torch.autocast(self.flat.device.type, torch.bfloat16, enabled=is_bf16):
+            outputs, value, log_std = self._forward(features, tape)
+        return outputs.to(self.flat.dtype), value.to(self.flat.dtype), log_std
+
+    def _forward(
+        self, features: Tensor, tape: list[LayerCall] | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
         weights = self.weights()
         calls: list[LayerCall] = []
         if weights.convolutions:
@@ -245,25 +278,25 @@ class AutogradEvaluator:
     @torch.inference_mode()
     def outputs(self, features: NDArray[Any]) -> tuple[F32, F32 | None]:
         """See Evaluator."""
-        outputs, _, log_std = self._policy.forward(torch.from_numpy(features))
-        return outputs.numpy(), None if log_std is None else log_std.numpy()
+        outputs, _, log_std = self._policy.forward(self._policy.tensor(features))
+        return outputs.cpu().numpy(), None if log_std is None else log_std.cpu().numpy()
 
     @torch.inference_mode()
     def evaluate(self, features: NDArray[Any], action: NDArray[np.generic]) -> tuple[F32, F32]:
         """See Evaluator."""
-        distribution, log_probs, values = self._policy.distribution, [], []
+        policy, log_probs, values = self._policy, [], []
         for rows in _chunks(len(features)):
-            outputs, value, log_std = self._policy.forward(torch.from_numpy(features[rows]))
-            drawn = torch.from_numpy(action[rows])
-            log_probs.append(distribution.log_prob(outputs, log_std, drawn))
+            outputs, value, log_std = policy.forward(policy.tensor(features[rows]))
+            drawn = policy.tensor(action[rows])
+            log_probs.append(policy.distribution.log_prob(outputs, log_std, drawn))
             values.append(value)
-        return torch.cat(log_probs).numpy(), torch.cat(values).numpy()
+        return torch.cat(log_probs).cpu().numpy(), torch.cat(values).cpu().numpy()
 
     @torch.inference_mode()
     def values(self, features: NDArray[Any]) -> F32:
         """See Evaluator."""
-        chunks = (torch.from_numpy(features[rows]) for rows in _chunks(len(features)))
-        values: F32 = torch.cat([self._policy.forward(chunk)[1] for chunk in chunks]).numpy()
+        chunks = (self._policy.tensor(features[rows]) for rows in _chunks(len(features)))
+        values: F32 = torch.cat([self._policy.forward(chunk)[1] for chunk in chunks]).cpu().numpy()
         return values
 
 

@@ -62,6 +62,7 @@ class PPO:
             policy.flat,
             max_grad_norm=spec.max_grad_norm,
             blocks=policy.fisher_blocks(),
+            matrices=policy.hidden_matrices(),
         )
         kfac = self.optimizer.kfac
         self._fisher = None if kfac is None else FisherPass(kfac, policy, evaluator, seed=seed)
@@ -92,6 +93,7 @@ class PPO:
                     minibatch_losses = self._gradient(minibatch, clip, watched)
                     with timer("optimizer"):
                         steps.append(self.optimizer.step())
+                        self._policy.synchronize()
                     if minibatch_losses is not None:
                         losses.append(minibatch_losses)
                     if deadline.out_of_time:
@@ -151,7 +153,7 @@ class PPO:
     def _autograd(self, batch: Batch, clip: float) -> _Losses:
         spec, policy = self._spec, self._policy
         self._observe(batch)
-        features, action, old_log_prob, old_value, advantage, returns = map(torch.from_numpy, batch)
+        features, action, old_log_prob, old_value, advantage, returns = map(policy.tensor, batch)
         outputs, value, log_std = policy.forward(features)
         log_ratio = policy.distribution.log_prob(outputs, log_std, action) - old_log_prob
         ratio = log_ratio.exp()

@@ -18,7 +18,14 @@ from sweeper.optim.spec import (
 from sweeper.rl.foreign import EXAMPLE, CustomSpec, SB3Spec
 
 
-class MLPSpec(Spec):
+class _Network(Spec):
+    device: Literal["cpu", "cuda", "auto"] = "cpu"
+    """Where the network acts and learns; `auto` is `cuda` where there is a device, else `cpu`."""
+    precision: Literal["float32", "bf16"] = "float32"
+    """`bf16` multiplies in bfloat16 (torch's autocast); weights and losses stay float32."""
+
+
+class MLPSpec(_Network):
     """Fully connected layers, for flat observations."""
 
     kind: Literal["mlp"] = "mlp"
@@ -30,7 +37,7 @@ class MLPSpec(Spec):
     """Whether policy and value have all layers but their heads in common."""
     gradient: Literal["derived", "autograd"] = "derived"
     """`derived` runs the written-out gradient in numpy (several times faster at these sizes);
-    `autograd` runs torch's. They agree to rounding."""
+    `autograd` runs torch's, as do CUDA devices and `bf16`. They agree to rounding."""
 
 
 class ConvolutionSpec(Spec):
@@ -44,7 +51,7 @@ class ConvolutionSpec(Spec):
     """Pixels from one place that it sees to the next."""
 
 
-class CNNSpec(Spec):
+class CNNSpec(_Network):
     """Convolutions, then fully connected layers, ReLU after each, for images. The defaults are
     the network of Mnih et al. 2015 (Nature 518)."""
 

@@ -124,10 +124,14 @@ class Checkpoint:
         """Read it. Raises InputError, in one line, for what is not a checkpoint of ours."""
         try:
             path.open("rb").close()  # is_zipfile would hide why it cannot be read
-            document = torch.load(path, weights_only=True) if is_zipfile(path) else None
+            document = (
+                torch.load(path, map_location="cpu", weights_only=True)
+                if is_zipfile(path)
+                else None
+            )
         except OSError as error:
             raise InputError(f"{path}: {error.strerror}") from error
-        except Exception as error:  # noqa: BLE001 - whatever torch makes of a damaged file
+        except Exception as error:  # whatever torch makes of a damaged file
             raise InputError(f"{path}: not a checkpoint of sweeper, or damaged") from error
         if not isinstance(document, dict) or "format" not in document:
             raise InputError(f"{path}: not a checkpoint of sweeper")

@@ -29,8 +29,13 @@ ACTION_SPACES: dict[str, gymnasium.Space[Any]] = {
 D, DAMPING = 4, 0.03
 
 
-def make_policy(space: str, hidden: tuple[int, ...] = (6, 5), activation: Any = "tanh") -> Any:
-    network = MLPSpec(hidden=hidden, activation=activation)
+def make_policy(
+    space: str,
+    hidden: tuple[int, ...] = (6, 5),
+    activation: Any = "tanh",
+    shared: bool = False,
+) -> Any:
+    network = MLPSpec(hidden=hidden, activation=activation, shared=shared)
     distribution = distribution_for(ACTION_SPACES[space])
     policy = ActorCritic((D,), distribution, network, seed=1, dtype=torch.float64)
     with torch.no_grad():  # the initial policy head is nearly zero: move everything
@@ -125,7 +130,9 @@ def output_fisher(policy: ActorCritic, features: np.ndarray) -> Tensor:
 
 @pytest.mark.parametrize("space", ACTION_SPACES)
 @pytest.mark.parametrize(
-    "network", [((6, 5), "tanh"), ((7,), "tanh"), ((6, 5, 4), "relu")], ids=["two", "one", "relu"]
+    "network",
+    [((6, 5), "tanh"), ((7,), "tanh"), ((6, 5, 4), "relu"), ((6, 5), "tanh", True)],
+    ids=["two", "one", "relu", "shared"],
 )
 def test_the_written_out_pass_equals_autograd(space: str, network: Any) -> None:
     policy = make_policy(space, *network)

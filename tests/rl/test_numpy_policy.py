@@ -59,8 +59,13 @@ def make_batch(policy: ActorCritic, size: int) -> Batch:
 @pytest.mark.parametrize("space", ACTION_SPACES)
 @pytest.mark.parametrize(
     "network",
-    [MLPSpec(hidden=(16, 8)), MLPSpec(hidden=(12,)), MLPSpec(hidden=(8, 8, 8), activation="relu")],
-    ids=["two", "one", "relu"],
+    [
+        MLPSpec(hidden=(16, 8)),
+        MLPSpec(hidden=(12,)),
+        MLPSpec(hidden=(8, 8, 8), activation="relu"),
+        MLPSpec(hidden=(16, 8), shared=True),
+    ],
+    ids=["two", "one", "relu", "shared"],
 )
 @pytest.mark.parametrize("clip_range_value", [None, 0.2])
 def test_ppo_gradient_and_losses_equal_autograd(
@@ -102,8 +107,9 @@ def test_a2c_gradient_and_losses_equal_autograd(space: str) -> None:
 
 
 @pytest.mark.parametrize("space", ACTION_SPACES)
-def test_evaluation_equals_torch_over_several_chunks(space: str) -> None:
-    policy = make_policy(space, MLPSpec(hidden=(16, 8)))
+@pytest.mark.parametrize("shared", [False, True])
+def test_evaluation_equals_torch_over_several_chunks(space: str, shared: bool) -> None:
+    policy = make_policy(space, MLPSpec(hidden=(16, 8), shared=shared))
     batch = make_batch(policy, 2 * CHUNK + 7)
     fast, reference = NumpyPolicy(policy), AutogradEvaluator(policy)
     for ours, theirs in zip(
