@@ -54,7 +54,7 @@ def test_ppo_learns_to_match(gradient: str) -> None:
     assert final(algorithm, env, env_steps=6_000, seed=0) == 10.0
 
 
-@pytest.mark.parametrize("kind", ["adam", "adamw", "rmsprop", "sgd"])
+@pytest.mark.parametrize("kind", ["adam", "adamw", "rmsprop", "sgd", "muon"])
 def test_a2c_learns_to_match_under_every_optimizer(kind: str) -> None:
     rate = {"sgd": 0.1, "rmsprop": 3e-3}.get(kind, 1e-2)
     algorithm = {"kind": "a2c", "optimizer": {"kind": kind, "learning_rate": rate}}
