@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -76,8 +76,25 @@ def launch(
         ),
     ] = None,
     no_wait: NoWait = False,
+    detached: Annotated[
+        bool, typer.Option("--detach", help="Leave it running, with a log; see `sweeper logs`.")
+    ] = False,
 ) -> int:
     """Search: launch a study, or continue it."""
+    if detached:
+        from sweeper.cli.detach import detach, launch_arguments
+        from sweeper.study.spec import load_study
+
+        arguments = launch_arguments(
+            file,
+            overrides=overrides or [],
+            trials=trials,
+            new_version=new_version,
+            ray_address=ray_address,
+            no_wait=no_wait,
+        )
+        name = load_study(file, overrides=overrides or []).spec.study
+        return detach(name, arguments, db=db)
     from sweeper.cli.preflight import plan_launch
 
     plan = plan_launch(
@@ -219,6 +236,73 @@ def confirm(
     from sweeper.cli.confirm import confirm_study
 
     return confirm_study(study, db=db, top=top, seeds=seeds, budget=budget)
+
+
+@app.command()
+def stop(
+    study: Annotated[str, typer.Argument(metavar="STUDY", help="Its name.")],
+    db: Db = DEFAULT_DB,
+    now: Annotated[
+        bool, typer.Option("--now", help="Give up at once what runs, as a second Ctrl-C does.")
+    ] = False,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Ask, and do not wait until it has stopped.")
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """End a launch, wherever it runs, as Ctrl-C does there."""
+    from sweeper.cli.stop import stop_study
+
+    how: Literal["stop", "stop_now"] = "stop_now" if now else "stop"
+    return stop_study(study, db=db, how=how, wait=not no_wait, as_json=as_json)
+
+
+@app.command()
+def logs(
+    study: StudyName = None,
+    db: Db = DEFAULT_DB,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on until the launch ends.")
+    ] = False,
+    lines: Annotated[
+        int | None, typer.Option("--lines", "-n", min=0, metavar="N", help="The last N alone.")
+    ] = None,
+) -> None:
+    """What a launch says that was detached."""
+    from sweeper.cli.logs import show_log
+
+    show_log(study, db=db, lines=lines, follow=follow)
+
+
+@app.command()
+def retry(
+    study: Annotated[str, typer.Argument(metavar="STUDY", help="Its name.")],
+    statuses: Annotated[
+        str,
+        typer.Option("--status", metavar="S,...", help="Some of LOST, OOM, ERROR, TIMEOUT."),
+    ],
+    db: Db = DEFAULT_DB,
+    as_json: Json = False,
+) -> None:
+    """Have the next launch make runs again that ended so."""
+    from sweeper.cli.retry import retry_runs
+
+    retry_runs(study, db=db, statuses=statuses, as_json=as_json)
+
+
+@app.command()
+def reap(
+    db: Db = DEFAULT_DB,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List what would be ended, and end nothing.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """End what is left of launchers that are dead: processes, Ray sessions, unfinished runs."""
+    from sweeper.cli.reap import reap
+
+    is_there = db != DEFAULT_DB or Path("sweeper.db").exists()
+    reap(db if is_there else None, dry_run=dry_run, as_json=as_json)
 
 
 @app.command()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from pathlib import Path
 
 from sweeper.cli.display import make_display
-from sweeper.cli.launch import interrupts
+from sweeper.cli.launch import interrupts, line_up
 from sweeper.cli.learners import make_importable
 from sweeper.cli.reading import reading
 from sweeper.cli.table import print_table
@@ -38,13 +39,15 @@ def confirm_study(
     loaded = study_of(document_of(study.spec_yaml, f"study {study.name!r}"))
     asked = loaded.spec.confirm or ConfirmSpec()
     plan = asked.model_copy(update={k: v for k, v in (("top", top), ("seeds", seeds)) if v})
+    cluster = find_cluster(loaded.spec.ray.address)
     with (
         Store.open(db) as store,
         claim_study(store, loaded, target_trials=study.target_trials) as claim,
+        nullcontext() if cluster else line_up(loaded.spec) as place,
         reading(db) as reader,
         make_display(loaded.spec) as display,
     ):
-        executor = RayExecutor(find_cluster(loaded.spec.ray.address) or "local")
+        executor = RayExecutor(cluster or "local")
         try:
             launcher = Launcher(
                 loaded,
@@ -53,6 +56,7 @@ def confirm_study(
                 reader,
                 executor,
                 target_trials=study.target_trials,
+                place=place,
                 watch=display.show,
             )
             with interrupts(launcher):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import shlex
 import signal
 import sys
@@ -12,8 +11,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from sweeper.cli.changed import explain_change
+from sweeper.cli.detach import Detached
 from sweeper.cli.display import make_display
 from sweeper.cli.front import print_front, write_pareto_html
+from sweeper.cli.logs import slug
 from sweeper.cli.preflight import Plan
 from sweeper.cli.reading import reading
 from sweeper.core.errors import InputError
@@ -23,9 +24,11 @@ from sweeper.store.rows import TrialRow
 from sweeper.store.store import Store
 from sweeper.store.versions import StudyChangedError
 from sweeper.study.claim import claim_study
-from sweeper.study.launch import Launcher
+from sweeper.study.launch import Launcher, LaunchState
 from sweeper.study.ray_executor import RayExecutor
-from sweeper.study.spec import load_study
+from sweeper.study.spec import StudySpec, cores_at_once, load_study
+from sweeper.trial.cores import usable_cores
+from sweeper.trial.queue import Place
 
 DEFAULT_DB = "sqlite:///sweeper.db"
 
@@ -44,11 +47,11 @@ def launch_study(
     The first Ctrl-C ends running trials gently (they are run again when the study is
     continued), the second ends everything at once.
     """
-    loaded = plan.loaded
+    detached, loaded = Detached.find(), plan.loaded
     target = trials or loaded.spec.stop.trials
     try:
         with ExitStack() as stack:
-            executor = None
+            executor = place = None
             if plan.cluster:  # joined first: what its nodes cannot hold is refused unwritten
                 executor = RayExecutor(plan.cluster)
                 stack.callback(executor.close)
@@ -58,6 +61,10 @@ def launch_study(
             claim = stack.enter_context(
                 claim_study(store, loaded, target_trials=target, new_version=new_version)
             )
+            if detached is not None:
+                detached.note(store, claim.study.study_id)
+            if executor is None:
+                place = stack.enter_context(line_up(loaded.spec))
             reader = stack.enter_context(reading(db))
             display = stack.enter_context(make_display(loaded.spec))
             # Not before the display is there: it keeps what is logged out of its picture.
@@ -65,8 +72,21 @@ def launch_study(
             if executor is None:
                 executor = RayExecutor()
                 stack.callback(executor.close)
+
+            def watch(state: LaunchState) -> None:
+                display.show(state)
+                if detached is not None:
+                    detached.tell()
+
             launcher = Launcher(
-                loaded, claim, store, reader, executor, target_trials=target, watch=display.show
+                loaded,
+                claim,
+                store,
+                reader,
+                executor,
+                target_trials=target,
+                place=place,
+                watch=watch,
             )
             with interrupts(launcher):
                 launcher.run()
@@ -90,7 +110,7 @@ def _conclude(name: str, *, db: str, option: str) -> list[TrialRow]:
         study = queries.study(engine, name)
         rows = queries.trials(engine, study.study_id)
     print_front(study, rows)
-    plot = Path(f"{_slug(study.name)}-pareto.html")
+    plot = Path(f"{slug(study.name)}-pareto.html")
     try:
         write_pareto_html(study, rows, plot)
         print(f"plot:      {plot.resolve()}")
@@ -98,6 +118,12 @@ def _conclude(name: str, *, db: str, option: str) -> list[TrialRow]:
         print(f"no plot:   {error}", file=sys.stderr)
     print(f"dashboard: sweeper dashboard{option}")
     return rows
+
+
+def line_up(spec: StudySpec) -> Place:
+    """The study's place in the queue for this machine's cores."""
+    most = cores_at_once(spec, len(usable_cores()))
+    return Place(spec.study, priority=spec.priority, most=most)
 
 
 @contextmanager
@@ -116,8 +142,3 @@ def interrupts(launcher: Launcher) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _slug(name: str) -> str:
-    """A file name from a study's name."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "study"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from rich.text import Text
 
-from sweeper.cli.progress import best_trials, ended_trials, share_done, summary, time_left
+from sweeper.cli.progress import behind, best_trials, ended_trials, share_done, summary, time_left
 from sweeper.cli.table import GAP, table_lines
 from sweeper.core.records import RunStatus
 from sweeper.report.metrics import METRICS, format_metric, format_param, short_names, value_of
@@ -54,6 +54,8 @@ def _bar(state: LaunchState) -> Text:
     if state.stopping:
         return line.append(f"stopping {len(state.running)} (Ctrl-C again: at once)", "yellow")
     line.append(f"running {len(state.running)}")
+    if state.behind is not None:
+        line.append(", ").append(behind(state.behind), "yellow")
     if failed:
         line.append(", ").append(f"failed {failed}", "red")
     left = time_left(state)

@@ -8,6 +8,7 @@ from sweeper.report.pareto import front
 from sweeper.store.rows import TrialRow
 from sweeper.study.launch import LaunchState
 from sweeper.study.spec import StudySpec
+from sweeper.trial.queue import Ticket
 
 
 def ended_trials(state: LaunchState) -> list[TrialRow]:
@@ -58,6 +59,11 @@ def outcome(trial: TrialRow, spec: StudySpec) -> str:
         for metric in spec.objectives
     )
     return figures if trial.feasible else f"{figures}, infeasible"
+
+
+def behind(ticket: Ticket) -> str:
+    """Whose turn it is to have the machine's cores."""
+    return f"behind study {ticket.study!r} (process {ticket.pid}), whose turn it is"
 
 
 def time_left(state: LaunchState) -> str:

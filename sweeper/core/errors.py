@@ -12,6 +12,7 @@
      │    ├── EnvWorkerError   an exception inside an environment; index, seed, traceback
      │    ├── EnvTimeoutError  a step or reset outlived its limit
      │    └── EnvLostError     an environment process died without a word
+     ├── LeaseLostError        (store) another launcher took this one for dead
      ├── ClusterLostError      (study) no node is left to run trials on
      ├── LimitError            a trial outlived a limit other than its budget
      └── DivergedError         NaN or infinity in observations, loss or parameters

@@ -7,21 +7,22 @@ can be looked at (the same host), and elsewhere by its lease running out.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
-import psutil
 from sqlalchemy import Connection, delete, insert, select, update
 
-from sweeper.core.errors import InputError
+from sweeper.core.errors import InputError, SweeperError
 from sweeper.store.rows import LauncherRow
 from sweeper.store.schema import launchers, studies
-
-_START_TOLERANCE = timedelta(seconds=2)
-"""The kernel's start times drift by this much against the wall clock."""
+from sweeper.trial.alive import is_alive, start_of
 
 
 class LauncherBusyError(InputError):
     """Another launcher holds the study; the message names it, and since when."""
+
+
+class LeaseLostError(SweeperError):
+    """This launcher no longer holds its study, and may write nothing more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +46,8 @@ def require_free(
 
     host: this machine, where the process behind a lease can be looked for.
     """
-    row = _current(connection, study_id)
-    if row is None or row.launcher_id == launcher_id:
-        return
-    if is_held(row, host=host, now=now):
+    row = living_launcher(connection, study_id, host=host, now=now)
+    if row is not None and row.launcher_id != launcher_id:
         raise _busy(connection, study_id, row)
 
 
@@ -56,7 +55,7 @@ def is_held(lease: LauncherRow, *, host: str, now: datetime) -> bool:
     """Whether the launcher of a lease still works, as far as can be told on `host`."""
     if lease.lease_until <= now:
         return False
-    return lease.host != host or _is_alive(lease.pid, lease.pid_started_at)
+    return lease.host != host or is_alive(lease.pid, lease.pid_started_at)
 
 
 def acquire(
@@ -69,7 +68,7 @@ def acquire(
         insert(launchers).values(
             study_id=study_id,
             **asdict(holder),
-            pid_started_at=_started_at(holder.pid),
+            pid_started_at=start_of(holder.pid),
             acquired_at=now,
             lease_until=now + timedelta(seconds=seconds),
         )
@@ -79,14 +78,35 @@ def acquire(
 def renew(
     connection: Connection, study_id: int, launcher_id: str, *, now: datetime, seconds: float
 ) -> None:
-    """Extend a lease to `now + seconds`; raise LauncherBusyError if it is another's by now."""
-    renewed = connection.execute(
+    """Extend a lease to `now + seconds`; raise LeaseLostError if it is another's by now."""
+    require_held(connection, study_id, launcher_id)
+    connection.execute(
         update(launchers)
-        .where(launchers.c.study_id == study_id, launchers.c.launcher_id == launcher_id)
+        .where(launchers.c.study_id == study_id)
         .values(lease_until=now + timedelta(seconds=seconds))
     )
-    if renewed.rowcount == 0:
-        raise _busy(connection, study_id, _current(connection, study_id))
+
+
+def require_held(connection: Connection, study_id: int, launcher_id: str) -> None:
+    """Raise LeaseLostError unless the study is still this launcher's: one that was stopped for
+    longer than its lease, or cut off, learns that it was taken for dead."""
+    row = _current(connection, study_id)
+    if row is not None and row.launcher_id == launcher_id:
+        return
+    by = "" if row is None else f" by process {row.pid} on {row.host}"
+    name = connection.scalar(select(studies.c.name).where(studies.c.study_id == study_id))
+    raise LeaseLostError(
+        f"study {name!r} was taken over{by}, as this launcher was not heard of for too long; "
+        "it stands down"
+    )
+
+
+def living_launcher(
+    connection: Connection, study_id: int, *, host: str, now: datetime
+) -> LauncherRow | None:
+    """The launcher that works on the study, as far as can be told on `host`."""
+    row = _current(connection, study_id)
+    return row if row is not None and is_held(row, host=host, now=now) else None
 
 
 def release(connection: Connection, study_id: int, launcher_id: str) -> None:
@@ -105,31 +125,10 @@ def _current(connection: Connection, study_id: int) -> LauncherRow | None:
     return None if row is None else LauncherRow(*row)
 
 
-def _busy(connection: Connection, study_id: int, row: LauncherRow | None) -> LauncherBusyError:
+def _busy(connection: Connection, study_id: int, row: LauncherRow) -> LauncherBusyError:
     name = connection.scalar(select(studies.c.name).where(studies.c.study_id == study_id))
-    if row is None:
-        return LauncherBusyError(f"study {name!r}: this launcher's lease was released")
     return LauncherBusyError(
         f"study {name!r} is being launched by process {row.pid} on {row.host} "
         f"since {row.acquired_at:%Y-%m-%d %H:%M:%S} UTC; end that one, or wait until "
         f"{row.lease_until:%H:%M:%S} UTC if it is dead"
     )
-
-
-def _is_alive(pid: int, started_at: datetime | None) -> bool:
-    """Whether the process that had this pid, and began then, still runs."""
-    now_started_at = _started_at(pid)
-    if now_started_at is None:
-        return False
-    return started_at is None or abs(now_started_at - started_at) <= _START_TOLERANCE
-
-
-def _started_at(pid: int) -> datetime | None:
-    """When the process began; None if there is none, or only its zombie."""
-    try:
-        process = psutil.Process(pid)
-        if process.status() == psutil.STATUS_ZOMBIE:
-            return None
-        return datetime.fromtimestamp(process.create_time(), UTC)
-    except psutil.NoSuchProcess:
-        return None

@@ -9,7 +9,7 @@ from dataclasses import fields
 from difflib import get_close_matches
 from functools import lru_cache
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from sqlalchemy import ColumnElement, Connection, Engine, Select, func, null, select
 
@@ -18,6 +18,9 @@ from sweeper.core.records import RunStatus
 from sweeper.store import schema as t
 from sweeper.store.connect import open_read_only, require_current
 from sweeper.store.rows import (
+    LOG,
+    RETRY,
+    AttemptRow,
     CurvePoint,
     EvaluationRow,
     EventRow,
@@ -29,6 +32,7 @@ from sweeper.store.rows import (
     RungRow,
     RunRow,
     SlotRow,
+    Stop,
     StudyRow,
     TrialRow,
 )
@@ -240,17 +244,68 @@ def count_runs(engine: Engine, study_id: int, kind: str) -> int:
         return int(connection.scalar(query) or 0)
 
 
-def trials_with_runs(
-    engine: Engine, study_id: int, statuses: Collection[RunStatus]
-) -> frozenset[int]:
-    """trial_ids of a study of which some run is in one of these statuses."""
+def count_unfinished_runs(engine: Engine, study_id: int) -> int:
+    """Runs of a study that have not ended, as far as the database knows."""
     query = (
-        select(t.runs.c.trial_id)
+        select(func.count())
+        .select_from(t.runs)
         .join(t.trials, t.trials.c.trial_id == t.runs.c.trial_id)
-        .where(t.trials.c.study_id == study_id, t.runs.c.status.in_([s.value for s in statuses]))
+        .where(t.trials.c.study_id == study_id, t.runs.c.ended_at.is_(None))
     )
     with engine.connect() as connection:
-        return frozenset(connection.scalars(query))
+        return int(connection.scalar(query) or 0)
+
+
+def last_attempts(engine: Engine, study_id: int) -> list[AttemptRow]:
+    """Of each trial and tuning seed of a study the last attempt, by number."""
+    runs, events = t.runs.c, t.events.c
+    last = (
+        select(func.max(runs.run_id))
+        .join(t.trials, t.trials.c.trial_id == runs.trial_id)
+        .where(t.trials.c.study_id == study_id, runs.seed_kind == "tuning")
+        .group_by(runs.trial_id, runs.seed)
+    )
+    asked = select(events.run_id).where(events.study_id == study_id, events.kind == RETRY)
+    query = (
+        select(
+            runs.run_id,
+            runs.trial_id,
+            t.trials.c.number,
+            runs.seed,
+            runs.attempt,
+            runs.status,
+            runs.run_id.in_(asked).label("is_asked"),
+        )
+        .join(t.trials, t.trials.c.trial_id == runs.trial_id)
+        .where(runs.run_id.in_(last))
+        .order_by(t.trials.c.number, runs.run_id)
+    )
+    return _rows(engine, AttemptRow, query)
+
+
+def stop_asked(engine: Engine, study_id: int, launcher_id: str) -> Stop | None:
+    """How this launcher of the study is asked to stop, if it is."""
+    events = t.events.c
+    query = select(func.max(events.kind)).where(
+        events.study_id == study_id,
+        events.kind.in_(get_args(Stop)),
+        events.detail == launcher_id,
+    )
+    with engine.connect() as connection:
+        asked: Stop | None = connection.scalar(query)  # "stop_now" is the greater
+    return asked
+
+
+def log_of(engine: Engine, study_id: int) -> tuple[str, str] | None:
+    """(host, path) of the log of the study's last launch that has one."""
+    events = t.events.c
+    query = select(events.detail).where(events.study_id == study_id, events.kind == LOG)
+    with engine.connect() as connection:
+        place = connection.scalar(query.order_by(events.event_id.desc()).limit(1))
+    if place is None:
+        return None
+    host, _, path = place.partition(":")
+    return host, path
 
 
 def points_at(engine: Engine, study_id: int, progress: float) -> list[RungRow]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 ParamValue = float | int | str | bool | None
 
@@ -215,6 +216,21 @@ class ImportanceRow:
 
 
 @dataclass(frozen=True, slots=True)
+class AttemptRow:
+    """The last attempt at a run with a tuning seed."""
+
+    run_id: int
+    trial_id: int
+    number: int
+    """Its trial's."""
+    seed: int
+    attempt: int
+    status: str
+    is_asked: bool
+    """Whether `sweeper retry` asked for another one."""
+
+
+@dataclass(frozen=True, slots=True)
 class LauncherRow:
     """The launcher that holds a study, dead or alive: the columns of `launchers`."""
 
@@ -276,6 +292,14 @@ class EvaluationRow:
     episode_return: float
     length: int
     truncated: bool
+
+
+Stop = Literal["stop", "stop_now"]
+"""Events that ask a launcher to end: as the first Ctrl-C does, or as the second."""
+RETRY = "retry"
+"""The event that asks the next launch for another attempt at a run."""
+LOG = "log"
+"""The event that says where a launcher writes what it says: `host:path`."""
 
 
 @dataclass(frozen=True, slots=True)

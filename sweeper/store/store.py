@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, delete, func, select, update
 
 from sweeper.core.clock import BudgetSpec, utc_now
 from sweeper.core.records import Evaluation, HostRecord, Measurement, RunResult, RunStatus
-from sweeper.store import lease
+from sweeper.store import lease, requests
 from sweeper.store import schema as t
 from sweeper.store.connect import open_writer, require_current, schema_revision
 from sweeper.store.downsample import Point, thin
@@ -28,7 +28,7 @@ from sweeper.store.flatten import (
     param_columns,
 )
 from sweeper.store.migrate import lock_for_writing, migrate
-from sweeper.store.rows import ParamValue
+from sweeper.store.rows import LauncherRow, ParamValue, Stop
 from sweeper.store.statements import (
     UNFINISHED,
     ensure_host,
@@ -59,6 +59,8 @@ class Store:
     def __init__(self, engine: Engine, *, now: Callable[[], datetime] = utc_now) -> None:
         self._engine = engine
         self._now = now
+        self._lease: tuple[int, str] | None = None
+        """(study_id, launcher_id): without it nothing more is written."""
 
     @classmethod
     def open(cls, url: str, *, now: Callable[[], datetime] = utc_now) -> Self:
@@ -344,6 +346,14 @@ class Store:
             )
             touch(connection, study_id)
 
+    def ask_to_stop(self, study_id: int, how: Stop) -> LauncherRow:
+        """Ask the study's launcher to end, wherever it runs; returns who that is. Raises
+        InputError if nobody launches it."""
+        with self._transaction() as connection:
+            launcher = requests.ask_to_stop(connection, study_id, how, now=self._now())
+            touch(connection, study_id)
+        return launcher
+
     def add_importances(
         self, study_id: int, importances: Mapping[str, Mapping[str, float]]
     ) -> None:
@@ -369,19 +379,23 @@ class Store:
         """Hold the study for `seconds`, as its only launcher.
 
         Raises LauncherBusyError while another holds it; a launcher of this host whose process
-        is gone holds nothing.
+        is gone holds nothing. From now on every method raises LeaseLostError, and writes
+        nothing, once another has taken the study over.
         """
         holder = lease.Holder(launcher_id=launcher_id, host=host, pid=pid)
         with self._transaction() as connection:
             lease.acquire(connection, study_id, holder, now=self._now(), seconds=seconds)
+        self._lease = study_id, launcher_id
 
     def renew_lease(self, study_id: int, *, launcher_id: str, seconds: float = 30) -> None:
-        """Hold it for `seconds` from now. Raises LauncherBusyError when it was taken over."""
+        """Hold it for `seconds` from now."""
         with self._transaction() as connection:
             lease.renew(connection, study_id, launcher_id, now=self._now(), seconds=seconds)
 
     def release_lease(self, study_id: int, *, launcher_id: str) -> None:
         """Let others launch the study; nothing happens if it is held by another."""
+        if self._lease == (study_id, launcher_id):
+            self._lease = None
         with self._transaction() as connection:
             lease.release(connection, study_id, launcher_id)
 
@@ -389,4 +403,6 @@ class Store:
     def _transaction(self) -> Iterator[Connection]:
         with self._engine.begin() as connection:
             lock_for_writing(connection)
+            if self._lease is not None:
+                lease.require_held(connection, *self._lease)
             yield connection

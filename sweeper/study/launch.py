@@ -7,6 +7,7 @@ fill free cores (what was lost first, then what the agenda says)
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from sweeper.store import queries
 from sweeper.store.rows import TrialRow
 from sweeper.store.store import Store
 from sweeper.study.agenda import Again, Agenda
+from sweeper.study.attempts import is_retried, open_jobs
 from sweeper.study.claim import LEASE_SECONDS, Claim
 from sweeper.study.confirm import confirmations
 from sweeper.study.executor import Executor, lost_result
@@ -34,12 +36,12 @@ from sweeper.study.remeasure import Remeasurement
 from sweeper.study.sampler import Suggestion
 from sweeper.study.spec import Configuration, ConfirmSpec, LoadedStudy, concurrency_on, most_runs
 from sweeper.study.warm_start import former_trials
+from sweeper.trial.queue import Place, Ticket
 from sweeper.trial.spec import TrialSpec
 
-MAX_ATTEMPTS = {RunStatus.LOST: 3, RunStatus.INTERRUPTED: 100, RunStatus.OOM: 2}
-"""Attempts at a run, by how the last one ended; what is not here is not retried."""
 FLUSH_SECONDS = 1.0
-"""Measurements reach the database at least so often while a run goes on."""
+"""Measurements reach the database at least so often while a run goes on, and a word from
+there reaches the launcher."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +58,14 @@ class LaunchState:
     """Estimate; None before anything is known."""
     elapsed_seconds: float
     stopping: bool
+    behind: Ticket | None = None
+    """The study whose turn it is to have the machine's cores."""
 
 
 class Launcher:
     """Runs a claimed study to its end: `run` or `confirm`, once.
 
+    `place` is this study's in the queue for the machine's cores, where they are shared by turns.
     `watch` is called with the state about once a `poll_seconds`, and whenever a run ends.
     """
 
@@ -73,6 +78,7 @@ class Launcher:
         executor: Executor,
         *,
         target_trials: int | None,
+        place: Place | None = None,
         clock: Clock | None = None,
         watch: Callable[[LaunchState], None] = lambda _: None,
         poll_seconds: float = 0.5,
@@ -85,6 +91,8 @@ class Launcher:
         self._reader = reader
         self._executor = executor
         self._target = target_trials
+        self._place = place
+        self._behind: Ticket | None = None
         self._clock = clock or MonotonicClock()
         self._watch = watch
         self._poll_seconds = poll_seconds
@@ -165,11 +173,17 @@ class Launcher:
     def _work(self, agenda: Agenda | None) -> None:
         """Work through the jobs, and what the agenda adds to them."""
         began_at = renewed_at = flushed_at = self._clock.now()
+        self._heed()
         while True:
             if not self.stopping:
                 self._fill(agenda, self._clock.now() - began_at)
+            self._tell_queue(agenda, self._clock.now() - began_at)
             if not self._live:
-                break
+                if self.stopping or self._behind is None:
+                    break
+                waiting_since = self._clock.now()
+                time.sleep(self._poll_seconds)
+                began_at += self._clock.now() - waiting_since  # the study's hours stand still
             ended = False
             for run_id, event in self._executor.events(self._poll_seconds):
                 live = self._live[run_id]
@@ -184,6 +198,7 @@ class Launcher:
                 flushed_at = now
                 for live in self._live.values():
                     self._recorder.flush(live)
+                self._heed()
             if now - renewed_at >= LEASE_SECONDS / 3:
                 renewed_at = now
                 self._store.renew_lease(
@@ -209,42 +224,57 @@ class Launcher:
         study_id = self._ref.study_id
         for run_id in self._store.mark_lost(study_id, "its launcher died"):
             self._store.add_event("lost", study_id=study_id, run_id=run_id)
-        retried = queries.trials_with_runs(self._reader, study_id, [*MAX_ATTEMPTS])
-        for trial in queries.trials(self._reader, study_id):
-            if trial.trial_id not in retried and trial.status != RunStatus.QUEUED:
-                continue
-            spec = TrialSpec.model_validate_json(trial.config_json)
-            runs = queries.runs(self._reader, trial.trial_id)
-            last_of_seed = {run.seed: run for run in runs if run.seed_kind == "tuning"}
-            if not last_of_seed:
-                self._jobs.append(Job(trial.trial_id, trial.number, spec, "first", 1))
-            for seed, run in last_of_seed.items():
-                if _is_retried(RunStatus(run.status), run.attempt):
-                    again = spec.model_copy(update={"seed": seed})
-                    self._jobs.append(
-                        Job(trial.trial_id, trial.number, again, "retry", run.attempt + 1)
-                    )
+        self._jobs.extend(open_jobs(self._reader, study_id))
         self._repeats = queries.count_runs(self._reader, study_id, "replicate")
+
+    def _heed(self) -> None:
+        """Do as `sweeper stop` asks, which may run anywhere."""
+        asked = queries.stop_asked(self._reader, self._ref.study_id, self._claim.launcher_id)
+        if asked == "stop_now":
+            raise KeyboardInterrupt
+        if asked == "stop" and not self.stopping:
+            self.stop()
 
     def _fill(self, agenda: Agenda | None, elapsed_seconds: float) -> None:
         """Start runs while there is work and room for it."""
         concurrency = self._spec.concurrency
+        self._behind = None
         while concurrency == "auto" or len(self._live) < concurrency:
             if not self._jobs:
                 if agenda is None or self._is_idle or self._is_late(elapsed_seconds):
                     return
-                if not self._executor.fits(self._spec.trial):
+                if not self._fits(self._spec.trial):
                     return  # the later it is asked for, the more the sampler knows
                 if not self._ask(agenda):
                     self._is_idle = True  # until something ends
                     return
             job = self._jobs[0]
             must_be_alone = job.seed_kind == "test"
-            if (must_be_alone and self._live) or not self._executor.fits(job.spec):
+            if (must_be_alone and self._live) or not self._fits(job.spec):
                 return
             live = self._recorder.start(self._jobs.popleft())
             self._live[live.run_id] = live
             self._executor.submit(live.run_id, live.spec)
+
+    def _fits(self, spec: TrialSpec) -> bool:
+        """Whether there is room for a run now, and whether it is this study's turn."""
+        if not self._executor.fits(spec):
+            return False
+        if self._place is not None:
+            self._behind = self._place.waits_for(self._cores() + spec.parallelism.cores)
+        return self._behind is None
+
+    def _tell_queue(self, agenda: Agenda | None, elapsed_seconds: float) -> None:
+        """Say to the studies behind this one what it leaves them."""
+        if self._place is None:
+            return
+        may_ask = agenda is not None and not self._is_idle and not self._is_late(elapsed_seconds)
+        wants_more = not self.stopping and (bool(self._jobs) or may_ask)
+        self._place.tell(cores=self._cores(), wanted=self._place.most if wants_more else 0)
+
+    def _cores(self) -> int:
+        """Of the runs in progress."""
+        return sum(live.spec.parallelism.cores for live in self._live.values())
 
     def _is_late(self, elapsed_seconds: float) -> bool:
         hours = self._spec.stop.hours
@@ -312,7 +342,7 @@ class Launcher:
     def _end(self, live: LiveRun, result: RunResult) -> None:
         del self._live[live.run_id]
         contention = self._remeasurement.reason(live, result)
-        if not self.stopping and _is_retried(result.status, live.attempt):
+        if not self.stopping and is_retried(result.status, live.attempt):
             self._jobs.append(live.again())
         elif not self.stopping and contention is not None:
             self._jobs.append(live.again(contention))
@@ -328,6 +358,7 @@ class Launcher:
                 seconds_left=self._seconds_left(elapsed_seconds),
                 elapsed_seconds=elapsed_seconds,
                 stopping=self.stopping,
+                behind=None if self.stopping else self._behind,
             )
         )
 
@@ -354,10 +385,6 @@ class Launcher:
                 f"parallelism.cores: {cores} asked for, "
                 f"{self._executor.total_cores} there are to run on"
             )
-
-
-def _is_retried(status: RunStatus, attempt: int) -> bool:
-    return attempt < MAX_ATTEMPTS.get(status, 0)
 
 
 def _run_seed(base: int, *indices: int) -> int:

@@ -143,10 +143,14 @@ class Recorder:
             )
 
     def _ended(self, trial_id: int, seed_kind: str) -> list[RunRow]:
+        """What has ended of a trial; what failed only where it was not tried again."""
+        runs = [run for run in queries.runs(self._reader, trial_id) if run.seed_kind == seed_kind]
+        last = {run.seed: run.run_id for run in runs}
         return [
             run
-            for run in queries.runs(self._reader, trial_id)
-            if run.seed_kind == seed_kind and RunStatus(run.status).is_final
+            for run in runs
+            if run.status == RunStatus.COMPLETED
+            or (RunStatus(run.status).is_final and run.run_id == last[run.seed])
         ]
 
     def _finish(self, live: LiveRun, result: RunResult) -> None:

@@ -41,7 +41,7 @@ Metric = Literal[
     "cpu_utilization",
 ]
 Direction = Literal["maximize", "minimize"]
-MEANINGLESS = {"stop", "concurrency", "ray", "replicate", "confirm"}
+MEANINGLESS = {"stop", "concurrency", "priority", "ray", "replicate", "confirm"}
 """Keys that say how much is run and where, and nothing of what a result means."""
 
 
@@ -52,7 +52,8 @@ class StopSpec(Spec):
     """Trials of any outcome, the baseline and the enqueued ones among them; re-runs
     (`replicate`) and confirmations come on top."""
     hours: float | None = Field(default=None, gt=0)
-    """Hours since the launch. Running trials are finished."""
+    """Hours since the launch, but for those that it waits for its turn to have cores. Running
+    trials are finished."""
 
     @model_validator(mode="after")
     def _ends(self) -> StopSpec:
@@ -172,6 +173,9 @@ class StudySpec(Spec):
     """When the study ends."""
     concurrency: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
     """Trials at once; `auto` is as many as the cores hold."""
+    priority: int = Field(default=0, ge=-100, le=100)
+    """Of the studies that are launched on one machine, the higher have its cores first; those of
+    the same priority in the order they came."""
     sampler: SamplerSpec = SamplerSpec()
     """Who suggests the next trial."""
     pruner: PrunerSpec = PrunerSpec()
@@ -293,6 +297,17 @@ def concurrency_on(spec: StudySpec, cores: int) -> int:
     """Trials at once on `cores` cores, as far as the file's own cores a trial tell."""
     fitting = max(1, cores // spec.trial.parallelism.cores)
     return fitting if spec.concurrency == "auto" else min(fitting, spec.concurrency)
+
+
+def cores_at_once(spec: StudySpec, cores: int) -> int:
+    """Of `cores` cores, as many as the study's trials take together."""
+    searched = spec.search.get("parallelism.cores")
+    if searched is not None and spec.concurrency == "auto":
+        return cores
+    each = spec.trial.parallelism.cores
+    if searched is not None:
+        each = max([each, *(value for value in searched.values or () if isinstance(value, int))])
+    return min(cores, concurrency_on(spec, cores) * each)
 
 
 def most_runs(spec: StudySpec, trials: int) -> int:

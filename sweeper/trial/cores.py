@@ -98,15 +98,14 @@ def try_lease(n: int) -> CoreLease | CoresTaken:
     cores = usable_cores()
     if not 1 <= n <= len(cores):
         raise InputError(f"parallelism.cores: {n} asked for, {len(cores)} usable on this machine")
-    folder = Path(os.environ.get(LEASES) or Path(tempfile.gettempdir()) / "sweeper-cores")
-    _make_shared(folder)
+    folder = lease_folder()
     held: dict[tuple[int, ...], int] = {}
     holders: list[str] = []
-    with _host_lock(folder):
+    with host_lock(folder):
         for core in cores:
             if len(held) == n:
                 break
-            descriptor = _open(folder / f"core-{core[0]}")
+            descriptor = open_shared(folder / f"core-{core[0]}")
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -139,10 +138,20 @@ def lease_cores(n: int, *, wait_seconds: float = 0.0) -> CoreLease:
     return lease
 
 
+def lease_folder() -> Path:
+    """Where this machine's leases lie. Its users share its cores, and so this folder and the
+    files in it."""
+    folder = Path(os.environ.get(LEASES) or Path(tempfile.gettempdir()) / "sweeper-cores")
+    with suppress(FileExistsError):
+        folder.mkdir(parents=True)
+        folder.chmod(0o1777)
+    return folder
+
+
 @contextmanager
-def _host_lock(folder: Path) -> Iterator[None]:
+def host_lock(folder: Path) -> Iterator[None]:
     """One taker at a time, so that two never hold half of what each needs."""
-    descriptor = _open(folder / "lock")
+    descriptor = open_shared(folder / "lock")
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -150,16 +159,10 @@ def _host_lock(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _make_shared(folder: Path) -> None:
-    """Users of one machine share its cores, and so this folder and the files in it."""
-    with suppress(FileExistsError):
-        folder.mkdir(parents=True)
-        folder.chmod(0o1777)
-
-
-def _open(path: Path) -> int:
-    # Files are never removed: a lock on an unlinked file would exclude nobody. O_CREAT only
-    # where there is none: Linux refuses it for another user's file in a folder like /tmp.
+def open_shared(path: Path) -> int:
+    """Open a file of that folder, made if there is none."""
+    # A core's file is never removed: a lock on an unlinked one would exclude nobody. O_CREAT
+    # only where there is none: Linux refuses it for another user's in a folder like /tmp.
     with suppress(FileNotFoundError):
         return os.open(path, os.O_RDWR)
     old = os.umask(0)

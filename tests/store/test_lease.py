@@ -10,8 +10,10 @@ import sys
 import pytest
 from sqlalchemy import update
 
+from sweeper.core.errors import InputError
 from sweeper.store import queries, schema
-from sweeper.store.lease import LauncherBusyError
+from sweeper.store.lease import LauncherBusyError, LeaseLostError
+from sweeper.store.store import Store
 
 
 @pytest.fixture
@@ -58,8 +60,51 @@ def test_a_lease_runs_out_unless_it_is_renewed(store, study_id, calendar):
         store.acquire_lease(study_id, launcher_id="b", host="node-2", pid=1)
     calendar.advance(20)
     store.acquire_lease(study_id, launcher_id="b", host="node-2", pid=1)
-    with pytest.raises(LauncherBusyError, match="node-2"):
+    with pytest.raises(LeaseLostError, match="node-2"):
         store.renew_lease(study_id, launcher_id="a")
+
+
+def test_a_launcher_that_was_taken_for_dead_writes_nothing_more(
+    store, reader, study_id, calendar, url
+):
+    store.acquire_lease(study_id, launcher_id="a", host="node-1", pid=os.getpid())
+    store.add_event("asked", study_id=study_id)
+    calendar.advance(31)
+    store.add_event("asked", study_id=study_id)  # late, but nobody has missed it
+    with Store.open(url, now=calendar) as other:
+        other.acquire_lease(study_id, launcher_id="b", host="node-2", pid=1)
+        before = queries.change_token(reader, study_id)
+        with pytest.raises(LeaseLostError, match="taken over by process 1 on node-2"):
+            store.add_event("lost", study_id=study_id)
+        with pytest.raises(LeaseLostError):
+            store.mark_lost(study_id, "its launcher died")
+        store.release_lease(study_id, launcher_id="a")
+        assert queries.change_token(reader, study_id) == before
+        other.renew_lease(study_id, launcher_id="b")
+
+
+@pytest.mark.parametrize("how", ["stop", "stop_now"])
+def test_a_launcher_is_asked_to_stop_and_the_next_one_is_not(
+    store, reader, study_id, calendar, how
+):
+    with pytest.raises(InputError, match="study 'a study' is not being launched by anyone"):
+        store.ask_to_stop(study_id, how)
+    store.acquire_lease(study_id, launcher_id="a", host="node-1", pid=7)
+    assert queries.stop_asked(reader, study_id, "a") is None
+    assert store.ask_to_stop(study_id, how).pid == 7
+    assert queries.stop_asked(reader, study_id, "a") == how
+    calendar.advance(31)
+    with pytest.raises(InputError):
+        store.ask_to_stop(study_id, how)
+    store.acquire_lease(study_id, launcher_id="b", host="node-2", pid=8)
+    assert queries.stop_asked(reader, study_id, "b") is None
+
+
+def test_who_is_asked_twice_is_asked_to_stop_at_once(store, reader, study_id):
+    store.acquire_lease(study_id, launcher_id="a", host="node-1", pid=7)
+    for how in ("stop", "stop_now", "stop"):
+        store.ask_to_stop(study_id, how)
+    assert queries.stop_asked(reader, study_id, "a") == "stop_now"
 
 
 def test_a_dead_process_of_this_host_holds_nothing(store, study_id, dead_pid):
@@ -96,7 +141,7 @@ def test_a_released_lease_is_free_and_cannot_be_renewed(store, study_id):
     with pytest.raises(LauncherBusyError):
         store.acquire_lease(study_id, launcher_id="b", host="node-2", pid=1)
     store.release_lease(study_id, launcher_id="a")
-    with pytest.raises(LauncherBusyError, match="released"):
+    with pytest.raises(LeaseLostError, match="taken over"):
         store.renew_lease(study_id, launcher_id="a")
     store.acquire_lease(study_id, launcher_id="b", host="node-2", pid=1)
 

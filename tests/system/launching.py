@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -21,7 +22,7 @@ from ruamel.yaml import YAML
 from sweeper.core.errors import SweeperError
 from sweeper.store.queries import open_reader
 from sweeper.store.sql import run_sql
-from sweeper.study.reaper import left_behind
+from sweeper.study import reaper
 from sweeper.trial.cores import LEASES, lease_cores, usable_cores
 
 COMMAND = str(Path(sys.executable).parent / "sweeper")
@@ -108,10 +109,16 @@ class World:
         environment variable it also marks every process that descends from a command."""
         return str(self.folder / "leases")
 
-    def study(self, **changes: Any) -> Path:
+    @property
+    def environment(self) -> dict[str, str]:
+        """What commands find there, besides what is there."""
+        state = str(self.folder / "state")
+        return {"SWEEPER_DB": self.url, LEASES: self.leases, "XDG_STATE_HOME": state}
+
+    def study(self, name: str = "study.yaml", **changes: Any) -> Path:
         """Write the study file; keys of `trial` replace those of STUDY one by one."""
         trial = {**STUDY["trial"], **changes.pop("trial", {})}
-        path = self.folder / "study.yaml"
+        path = self.folder / name
         with path.open("w") as file:
             YAML(typ="safe", pure=True).dump({**STUDY, **changes, "trial": trial}, file)
         return path
@@ -125,7 +132,7 @@ class World:
                 [COMMAND, *arguments],
                 **{
                     "cwd": self.folder,
-                    "env": os.environ | {"SWEEPER_DB": self.url, LEASES: self.leases},
+                    "env": os.environ | self.environment,
                     "stdin": subprocess.DEVNULL,
                     "stdout": out,
                     "stderr": err,
@@ -138,6 +145,22 @@ class World:
 
     def launch(self) -> Command:
         return self.start("launch", "study.yaml")
+
+    def waiting_study(self, name: str = "study.yaml", **changes: Any) -> Path:
+        """Write a study whose training goes on until the file that is returned is gone."""
+        stone = self.folder / f"{name}.stone"
+        stone.touch()
+        env = {"make": "worlds:Waiting", "kwargs": {"file": str(stone)}}
+        self.study(name, **changes, trial={"env": env, "budget": {"env_steps": 640}})
+        return stone
+
+    def status(self, study: str) -> dict[str, Any]:
+        """What `sweeper status --json` says of it; {} while it is not known."""
+        command = self.start("status", study, "--json")
+        if command.wait() != 0:
+            return {}
+        (status,) = json.loads(command.stdout.read_text())
+        return dict(status)
 
     def sql(self, text: str) -> list[tuple[Any, ...]]:
         """The answer to a query; nothing while there is no database yet."""
@@ -197,8 +220,8 @@ class World:
         with contextlib.suppress(AssertionError):
             eventually(lambda: not self.processes(), seconds)
         assert not [(process.pid, _title(process)) for process in self.processes()]
-        for command in self.commands:
-            assert not list(left_behind(command.pid))
+        launchers = {command.pid for command in self.commands}
+        assert not [process for process, mark in reaper.processes() if mark.pid in launchers]
         with mock.patch.dict(os.environ, {LEASES: self.leases}):
             lease_cores(len(usable_cores()), wait_seconds=0).release()
 

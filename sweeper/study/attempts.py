@@ -1,0 +1,61 @@
+"""Which runs are made again: by themselves, within bounds, or because `sweeper retry` asks.
+
+docs/running.md has this as a table, with the reasons.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Engine
+
+from sweeper.core.records import RunStatus
+from sweeper.store import queries
+from sweeper.store.rows import TrialRow
+from sweeper.study.recorder import Job
+from sweeper.trial.spec import TrialSpec
+
+MAX_ATTEMPTS = {RunStatus.LOST: 3, RunStatus.INTERRUPTED: 100, RunStatus.OOM: 2}
+"""Attempts at a run, by how the last one ended; what is not here is not retried by itself."""
+ON_REQUEST = (RunStatus.LOST, RunStatus.OOM, RunStatus.ERROR, RunStatus.TIMEOUT)
+"""What `sweeper retry` may ask for: what another machine, or a mended one, may do better."""
+NEVER = {
+    RunStatus.COMPLETED: "has its result",
+    RunStatus.PRUNED: "was given up by the search",
+    RunStatus.DIVERGED: "would diverge again, with the same seed",
+    RunStatus.INTERRUPTED: "is run again by the next launch as it is",
+    RunStatus.RUNNING: "has not ended",
+    RunStatus.QUEUED: "has not begun",
+}
+"""What `sweeper retry` does not ask for, and why not."""
+MOST_ATTEMPTS = 10
+"""At one run with one seed, however often they are asked for."""
+ASKED = "asked for by `sweeper retry`"
+
+
+def is_retried(status: RunStatus, attempt: int) -> bool:
+    """Whether a run whose `attempt` (1, 2, ...) ended so is made again by itself."""
+    return attempt < MAX_ATTEMPTS.get(status, 0)
+
+
+def open_jobs(reader: Engine, study_id: int) -> list[Job]:
+    """What earlier launches left to be done, by number of trial: what was never begun, what is
+    made again by itself, and what was asked for."""
+    trials = {trial.trial_id: trial for trial in queries.trials(reader, study_id)}
+    last = queries.last_attempts(reader, study_id)
+    begun = {attempt.trial_id for attempt in last}
+    jobs = [
+        Job(key, trial.number, _spec(trial), "first", 1)
+        for key, trial in trials.items()
+        if key not in begun
+    ]
+    for attempt in last:
+        by_itself = is_retried(RunStatus(attempt.status), attempt.attempt)
+        if by_itself or attempt.is_asked:
+            spec = _spec(trials[attempt.trial_id]).model_copy(update={"seed": attempt.seed})
+            why = None if by_itself else ASKED
+            again = attempt.attempt + 1
+            jobs.append(Job(attempt.trial_id, attempt.number, spec, "retry", again, why=why))
+    return sorted(jobs, key=lambda job: job.number)
+
+
+def _spec(trial: TrialRow) -> TrialSpec:
+    return TrialSpec.model_validate_json(trial.config_json)
