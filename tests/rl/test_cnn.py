@@ -208,6 +208,7 @@ def test_the_nature_network_learns_from_images() -> None:
         "n_steps": 16,
         "n_minibatches": 4,
         "n_epochs": 4,
+        "optimizer": {"kind": "adam", "learning_rate": 1e-3},
         "network": {"kind": "cnn"},
     }
-    assert final_return(algorithm, [4, 84, 84], env_steps=10_000) == 10.0
+    assert final_return(algorithm, [4, 36, 36], env_steps=8_000) >= 9.0
