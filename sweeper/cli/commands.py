@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -413,10 +414,11 @@ def dashboard(
         int, typer.Option(min=0, max=65535, help="Port to listen on; 0 is any free one.")
     ] = 8321,
 ) -> None:
-    """Show studies in the browser, live."""
+    """Show studies in the browser, live. The environment variable SWEEPER_TOKEN is the token that
+    it demands; on loopback it demands none without one."""
     from sweeper.cli.dashboard import serve_dashboard
 
-    serve_dashboard(db, host=host, port=port)
+    serve_dashboard(db, host=host, port=port, given=os.environ.get("SWEEPER_TOKEN") or None)
 
 
 @db_app.command("upgrade")

@@ -339,3 +339,8 @@ def test_a_cluster_that_is_not_there(cli: Cli, monkeypatch: pytest.MonkeyPatch) 
 )
 def test_a_command_line(cli: Cli, arguments: list[str], said: str) -> None:
     assert refused(cli, *arguments).startswith(said)
+
+
+def test_a_token_that_can_be_guessed_is_refused(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SWEEPER_TOKEN", "secret")
+    assert "SWEEPER_TOKEN must have at least 16 characters" in refused(cli, "dashboard")
