@@ -117,6 +117,9 @@ class MeteredVecEnv(VecEnvWrapper):
 
     def step_async(self, actions: NDArray[Any], group: int = 0) -> None:
         """See VecEnv."""
+        if not self.n_workers:  # nobody is woken: it notes the actions down
+            self.vec_env.step_async(actions, group)
+            return
         with self._wait:
             self.vec_env.step_async(actions, group)
 
