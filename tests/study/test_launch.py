@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from sweeper.core.clock import BudgetSpec
+from sweeper.core.clock import BudgetSpec, ManualClock
 from sweeper.core.errors import InputError
 from sweeper.core.records import Measurement, RunResult, RunStatus
 from sweeper.store import queries
@@ -20,8 +20,10 @@ from sweeper.store.store import Store
 from sweeper.store.versions import StudyChangedError
 from sweeper.study.claim import claim_study
 from sweeper.study.executor import InlineExecutor, RunEvent, lost_result
-from sweeper.study.launch import Launcher, LaunchState
+from sweeper.study.launch import FLUSH_SECONDS, Launcher, LaunchState
 from sweeper.study.spec import ConfirmSpec, LoadedStudy, load_study
+from sweeper.trial.cores import LEASES
+from sweeper.trial.queue import Place
 from sweeper.trial.spec import TrialSpec
 
 STUDY: dict[str, Any] = {
@@ -219,6 +221,63 @@ def test_retries_are_bounded(world: World) -> None:
     assert [trial.status for trial in trials] == ["LOST"] * 2
     assert world.sql("SELECT count(*) FROM runs") == [(6,)]
     assert [trial.status for trial in world.launch(stop={"trials": 2})] == ["LOST"] * 2
+
+
+def test_a_failure_that_is_made_good_on_request_counts_no_longer(world: World) -> None:
+    failing = Losing(1, RunStatus.ERROR)
+    (trial,) = world.launch(executor=failing, stop={"trials": 1})
+    assert (trial.status, trial.feasible) == ("ERROR", False)
+    ((run_id,),) = world.sql("SELECT run_id FROM runs")
+    with Store.open(world.url) as store:
+        store.add_event("retry", study_id=trial.study_id, run_id=run_id)
+    (trial,) = world.launch(stop={"trials": 1})
+    assert (trial.status, trial.feasible, trial.n_runs) == ("COMPLETED", True, 1)
+    assert world.sql("SELECT kind, attempt, status FROM runs ORDER BY run_id") == [
+        ("first", 1, "ERROR"),
+        ("retry", 2, "COMPLETED"),
+    ]
+
+
+def test_a_launcher_waits_for_its_turn_and_heeds_a_word_to_stop_meanwhile(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(LEASES, str(tmp_path))
+    loaded, reader = world.load(), None
+    states: list[LaunchState] = []
+    with (
+        Place("ahead", priority=0, most=1) as ahead,
+        Place("matching", priority=0, most=1) as place,
+        Store.open(world.url) as store,
+        claim_study(store, loaded, target_trials=5) as claim,
+    ):
+        place._usable = 1
+
+        def watch(state: LaunchState) -> None:
+            states.append(state)
+            if len(states) == 2:
+                ahead.tell(cores=0, wanted=0)
+            if len(states) == 4:
+                store.ask_to_stop(claim.study.study_id, "stop")
+                clock.advance(FLUSH_SECONDS)
+
+        reader, clock = queries.open_reader(world.url), ManualClock()
+        launcher = Launcher(
+            loaded,
+            claim,
+            store,
+            reader,
+            InlineExecutor(),
+            target_trials=5,
+            place=place,
+            clock=clock,
+            watch=watch,
+            poll_seconds=0.0,
+        )
+        launcher.run()
+        reader.dispose()
+    assert [state.behind and state.behind.study for state in states[:3]] == ["ahead", "ahead", None]
+    assert launcher.stopping
+    assert world.sql("SELECT DISTINCT status FROM runs") == [("INTERRUPTED",)]
 
 
 def test_a_run_that_was_left_by_a_dead_launcher_is_lost_and_made_again(world: World) -> None:

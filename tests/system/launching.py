@@ -208,7 +208,7 @@ class World:
 
     def trial_workers(self) -> list[psutil.Process]:
         """Ray's workers that run, or wait for, trials."""
-        return [p for p in self.processes() if _title(p).startswith("ray::_TrialWorker")]
+        return [p for p in self.processes() if _title(p).startswith("ray::TrialWorker")]
 
     def env_workers(self) -> list[psutil.Process]:
         """Environment processes: forked by a server that each worker has."""
@@ -223,7 +223,8 @@ class World:
         launchers = {command.pid for command in self.commands}
         assert not [process for process, mark in reaper.processes() if mark.pid in launchers]
         with mock.patch.dict(os.environ, {LEASES: self.leases}):
-            lease_cores(len(usable_cores()), wait_seconds=0).release()
+            # A process that ends is nobody's before its locks are: its memory goes first.
+            lease_cores(len(usable_cores()), wait_seconds=seconds).release()
 
     def assert_complete(self, n_trials: int = 4) -> None:
         """Each trial has one completed run, and no run, launcher or process is left over."""
