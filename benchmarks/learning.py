@@ -5,8 +5,8 @@
 
 Each case is a trial of ours, on several seeds, and the same hyperparameters in
 Stable-Baselines3 where it has the algorithm: it runs what `sweeper export --format sb3` writes.
-Both are evaluated by 20 deterministic episodes with frozen statistics. Budgets are env steps,
-so the machine may be busy meanwhile; seconds are told and not compared.
+Both are evaluated by the same 20 deterministic episodes, with frozen statistics. Budgets are
+env steps, so the machine may be busy meanwhile; seconds are told and not compared.
 
 A finished run is a line of `--out`; running again continues, and `--table` only prints.
 """
@@ -15,11 +15,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from seeds import Job, difference, mean, parser, play
 
 from sweeper.core.records import RunResult
+from sweeper.envs.block import env_seeds
+from sweeper.envs.make import env_factory
 from sweeper.report.peers import sb3_script
 from sweeper.trial.run import run_trial
 from sweeper.trial.spec import TrialSpec
@@ -211,33 +214,36 @@ def train_sb3(trial: TrialSpec) -> float:
     import stable_baselines3
     import torch
     from stable_baselines3.common.env_util import make_vec_env
-    from stable_baselines3.common.evaluation import evaluate_policy
-    from stable_baselines3.common.vec_env import VecEnv, VecNormalize
+    from stable_baselines3.common.vec_env import VecNormalize
 
     torch.set_num_threads(1)
     assert trial.budget.env_steps is not None
+    assert trial.env.id is not None
     script: dict[str, Any] = {"__name__": "exported"}
     exec(sb3_script(trial, env_steps=trial.budget.env_steps), script)
+    env = make_vec_env(trial.env.id, trial.parallelism.n_envs, seed=trial.seed)
     flags = trial.env.normalize_observation, trial.env.normalize_reward
-
-    def normalized(env: VecEnv, *, training: bool) -> VecEnv:
-        if not any(flags):
-            return env
-        gamma = trial.algorithm.gamma
-        return VecNormalize(env, training, flags[0], training and flags[1], gamma=gamma)
-
-    assert trial.env.id is not None
-    n_envs = trial.parallelism.n_envs
-    env = normalized(make_vec_env(trial.env.id, n_envs, seed=trial.seed), training=True)
-    model = getattr(stable_baselines3, trial.algorithm.kind.upper())(
-        env=env, device="cpu", **script["kwargs"]
-    )
+    if any(flags):
+        env = VecNormalize(
+            env, norm_obs=flags[0], norm_reward=flags[1], gamma=script["kwargs"]["gamma"]
+        )
+    algorithm = getattr(stable_baselines3, trial.algorithm.kind.upper())
+    model = algorithm(env=env, device="cpu", **script["kwargs"])
     model.learn(trial.budget.env_steps)
-    judge = normalized(make_vec_env(trial.env.id, 1, seed=0), training=False)
-    if isinstance(judge, VecNormalize):
-        judge.obs_rms = env.obs_rms
-    returns, _ = evaluate_policy(model, judge, trial.evaluation.episodes, deterministic=True)
-    return float(returns)
+    judge = env_factory(trial.env)()
+    returns = []
+    for seed in env_seeds(trial.evaluation.seed, trial.evaluation.episodes):
+        observation, _ = judge.reset(seed=seed)
+        total, ended = 0.0, False
+        while not ended:
+            if isinstance(env, VecNormalize):
+                observation = env.normalize_obs(observation)
+            action, _ = model.predict(observation, deterministic=True)
+            observation, reward, terminated, truncated, _ = judge.step(action)
+            total += float(reward)
+            ended = terminated or truncated
+        returns.append(total)
+    return fmean(returns)
 
 
 if __name__ == "__main__":
