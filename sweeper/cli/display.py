@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.text import Text
 
 from sweeper.cli.picture import picture
-from sweeper.cli.progress import behind, ended_trials, outcome, summary, time_left
+from sweeper.cli.progress import away, behind, ended_trials, outcome, summary, time_left
 from sweeper.study.launch import LaunchState
 from sweeper.study.spec import StudySpec
 
@@ -57,6 +57,8 @@ class LineDisplay:
         waiting = {run.waiting_for for run in state.running if run.waiting_for}
         if state.behind is not None and not state.running:
             waiting.add(behind(state.behind))
+        if state.away is not None:
+            waiting.add(away(state.away))
         for reason in waiting - self._waiting:
             print(f"waiting: {reason}", flush=True)
         self._waiting = waiting

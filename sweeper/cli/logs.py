@@ -17,6 +17,7 @@ from sqlalchemy import Engine
 from sweeper.cli.reading import reading
 from sweeper.core.clock import utc_now
 from sweeper.core.errors import InputError
+from sweeper.core.state import state_folder
 from sweeper.store import queries
 
 POLL_SECONDS = 0.2
@@ -24,8 +25,7 @@ POLL_SECONDS = 0.2
 
 def new_log(study: str) -> Path:
     """A file for a launch of the study, in the folder that the user's programs keep such in."""
-    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    folder = Path(home).absolute() / "sweeper"
+    folder = state_folder()
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{slug(study)}-{utc_now():%Y%m%d-%H%M%S}-{os.getpid()}.log"
 

@@ -6,7 +6,15 @@ from collections.abc import Mapping
 
 from rich.text import Text
 
-from sweeper.cli.progress import behind, best_trials, ended_trials, share_done, summary, time_left
+from sweeper.cli.progress import (
+    away,
+    behind,
+    best_trials,
+    ended_trials,
+    share_done,
+    summary,
+    time_left,
+)
 from sweeper.cli.table import GAP, table_lines
 from sweeper.core.records import RunStatus
 from sweeper.report.metrics import METRICS, format_metric, format_param, short_names, value_of
@@ -24,13 +32,17 @@ def picture(state: LaunchState, spec: StudySpec, *, width: int, height: int) -> 
     params = {trial.number: trial.params for trial in state.trials}
     best = best_trials(state, spec)
     best_block = _best(best, spec)
-    room = height - 2 - len(best_block) - 3  # both heads, and a line that says what is left out
+    room = (
+        height - 2 - len(best_block) - 3 - (state.away is not None)
+    )  # both heads, and a line that says what is left out
     shown = state.running[: max(1, room)]
     running = table_lines(
         ("trial", "progress", "return", "env steps/s", "configuration"),
         [_running(run, params.get(run.number, {})) for run in shown],
     )
     lines = [Text.assemble((spec.study, "bold"), summary(spec)[len(spec.study) :]), _bar(state)]
+    if state.away is not None:
+        lines.append(Text(away(state.away), "red"))
     if shown:
         lines += [Text(running[0], "dim"), *map(Text, running[2:])]
     if len(shown) < len(state.running):

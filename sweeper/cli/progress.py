@@ -66,6 +66,13 @@ def behind(ticket: Ticket) -> str:
     return f"behind study {ticket.study!r} (process {ticket.pid}), whose turn it is"
 
 
+def away(reason: str) -> str:
+    """That the database takes nothing now."""
+    return (
+        f"{reason}; what is measured is kept on this machine, and no trial begins until it is back"
+    )
+
+
 def time_left(state: LaunchState) -> str:
     """An estimate for people; empty when there is none."""
     if state.seconds_left is None or state.seconds_left < 1 or not state.running:

@@ -17,6 +17,7 @@ from sweeper.core.records import RunStatus
 from sweeper.store import queries
 from sweeper.store.lease import is_held
 from sweeper.store.rows import StudyRow
+from sweeper.study.spool import spools
 from sweeper.trial.cores import usable_cores
 from sweeper.trial.queue import ahead_of, in_the_way, queue
 
@@ -38,6 +39,8 @@ class StudyStatus:
     last_event_at: datetime | None
     launcher: Launching | None
     """Who launches it now."""
+    spools: list[Spooled]
+    """What was measured here while the database was away, and waits to be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,15 @@ class Launching:
     since: datetime
     queue: Queued | None
     """Its place among those that share the cores of this machine, if it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spooled:
+    """A launcher's spool on this machine."""
+
+    path: str
+    entries: int
+    """Pieces of learning curves, and ends of runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +101,13 @@ def show_status(name: str | None, *, db: str, as_json: bool) -> None:
             ),
             [_cells(status) for status in statuses],
         )
+        for status in statuses:
+            for spool in status.spools:
+                who = "the next launch" if status.launcher is None else "its launcher"
+                print(
+                    f"{status.study}: {spool.entries} entries of an outage wait in {spool.path}; "
+                    f"{who} writes them"
+                )
         if lined_up:
             print()
             _print_queue(lined_up)
@@ -155,6 +174,7 @@ def study_status(row: StudyRow, launching: Launching | None) -> StudyStatus:
         statuses=dict(row.status_counts),
         last_event_at=row.last_event_at,
         launcher=launching,
+        spools=[Spooled(str(path), entries) for path, entries in spools(row).items()],
     )
 
 

@@ -6,6 +6,7 @@
      ├── InputError            exit code 2: the user can fix it
      │    ├── SpecError        a study file or an override; carries file and line
      │    ├── DatabaseError    a database that cannot be opened, read or written
+     │    │    └── DatabaseAwayError   which may do it later: stopped, locked, full, read-only
      │    ├── StudyChangedError    (store) a study's file is not the one it was launched with
      │    └── LauncherBusyError    (store) another launcher works on the study
      ├── EnvError              the environment failed
@@ -35,6 +36,10 @@ class SpecError(InputError):
 
 class DatabaseError(InputError):
     """A results database that cannot be opened, read or written."""
+
+
+class DatabaseAwayError(DatabaseError):
+    """A database that does not answer now, or takes no writes, and may do so later."""
 
 
 class EnvError(SweeperError):

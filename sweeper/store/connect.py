@@ -15,17 +15,37 @@ from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.engine import ExceptionContext
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, ProgrammingError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    IntegrityError,
+    InterfaceError,
+    OperationalError,
+    ProgrammingError,
+)
 from sqlalchemy.pool import QueuePool
 
-from sweeper.core.errors import DatabaseError
+from sweeper.core.errors import DatabaseAwayError, DatabaseError
 from sweeper.store.schema import REVISION
 
 BUSY_SECONDS = 30
 """How long to wait for another process's write, and for a slow read on PostgreSQL."""
+BUSY_OPTION = "busy_seconds"
+"""Execution option: less than BUSY_SECONDS for a write to SQLite that need not succeed."""
 CONNECT_SECONDS = 10
 """How long to wait for a PostgreSQL server that does not answer."""
+_KEEPALIVE = {
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 4,
+    "tcp_user_timeout": 30_000,
+}
+"""A connection whose other end has vanished is given up after about half a minute."""
 _LONGEST_VALUE_BYTES = 64 * 2**20
+_READ_ONLY_TRANSACTION = "25006"
+"""PostgreSQL's code where it takes no writes: a standby, or a server that has run out of room."""
+_MISTAKES = ("no such ", "near ", "unrecognized token", "SQL logic error", "too many terms")
+"""How SQLite's messages about a statement begin; the driver has one class for all errors."""
 
 _NETWORK_FILE_SYSTEM = re.compile(
     r"(fuse\.)?(afs|beegfs|ceph|cifs|glusterfs|gpfs|lustre|nfs4?|smb3|smbfs|sshfs)"
@@ -51,8 +71,9 @@ def open_writer(url: str) -> Engine:
     """
     parsed = parse_url(url)
     if parsed.drivername != "sqlite":
-        # As with SQLite's `synchronous = NORMAL` below: a power failure may take the last moments
-        # of a study, which are then lost runs, and nothing waits for the disk at each commit.
+        # Nothing waits for the disk at each commit: a crash of the server may take the last moments
+        # of learning curves. What may not be lost is said to be durable (`Store`). SQLite's
+        # `synchronous = NORMAL` below loses something only with the machine's power.
         return _postgresql(parsed, options="-c TimeZone=UTC -c synchronous_commit=off")
     path = _sqlite_path(parsed)
     if kind := network_file_system(path, Path("/proc/self/mounts")):
@@ -183,7 +204,7 @@ def one_line(error: BaseException) -> str:
 def _postgresql(url: URL, *, options: str, **engine_options: Any) -> Engine:
     return _engine(
         url,
-        connect_args={"options": options, "connect_timeout": CONNECT_SECONDS},
+        connect_args={"options": options, "connect_timeout": CONNECT_SECONDS} | _KEEPALIVE,
         pool_pre_ping=True,  # a server that was restarted is found again
         **engine_options,
     )
@@ -208,10 +229,20 @@ def _engine(url: URL, **options: Any) -> Engine:
         ):
             message = one_line(context.original_exception)
             remedy = next((hint for sign, hint in _REMEDIES.items() if sign in message), None)
-            raise DatabaseError(f"{where}: {message}" + (f"; {remedy}" if remedy else ""))
+            kind = DatabaseAwayError if _is_away(error, message) else DatabaseError
+            raise kind(f"{where}: {message}" + (f"; {remedy}" if remedy else ""))
 
     event.listen(engine, "handle_error", explain)
     return engine
+
+
+def _is_away(error: DBAPIError, message: str) -> bool:
+    """Whether the same statement may succeed later."""
+    if getattr(error.orig, "sqlstate", None) == _READ_ONLY_TRANSACTION:
+        return True
+    return isinstance(error, OperationalError | InterfaceError) and not message.startswith(
+        _MISTAKES
+    )
 
 
 def _require_ours(url: str) -> None:
@@ -261,6 +292,8 @@ def _prepare_sqlite_reader(connection: sqlite3.Connection, _record: object) -> N
 
 
 def _begin_immediate(connection: Connection) -> None:
+    patience = connection.get_execution_options().get(BUSY_OPTION, BUSY_SECONDS)
+    connection.exec_driver_sql(f"PRAGMA busy_timeout = {1000 * patience:.0f}")
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
@@ -38,6 +39,36 @@ def insert_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str
     """Insert several at once, or none."""
     if rows:
         connection.execute(insert(table), rows)
+
+
+def insert_event(
+    connection: Connection,
+    kind: str,
+    *,
+    at: datetime,
+    trial_id: int,
+    run_id: int | None = None,
+    detail: str | None = None,
+) -> None:
+    """Note what befell a trial, in the same transaction."""
+    study_id = select(t.trials.c.study_id).where(t.trials.c.trial_id == trial_id).scalar_subquery()
+    insert_row(
+        connection,
+        t.events,
+        at=at,
+        study_id=study_id,
+        trial_id=trial_id,
+        run_id=run_id,
+        kind=kind,
+        detail=detail,
+    )
+
+
+def survive_a_crash(connection: Connection) -> None:
+    """Have this transaction, and all before it, outlive a crash of a PostgreSQL server: runs
+    that were begun or ended must not be undone behind their launcher's back."""
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
 
 
 def replace_violations(

@@ -18,7 +18,13 @@ from sweeper.core.clock import BudgetSpec, utc_now
 from sweeper.core.records import Evaluation, HostRecord, Measurement, RunResult, RunStatus
 from sweeper.store import lease, requests
 from sweeper.store import schema as t
-from sweeper.store.connect import open_writer, require_current, schema_revision
+from sweeper.store.connect import (
+    BUSY_OPTION,
+    BUSY_SECONDS,
+    open_writer,
+    require_current,
+    schema_revision,
+)
 from sweeper.store.downsample import Point, thin
 from sweeper.store.flatten import (
     budget_columns,
@@ -34,15 +40,25 @@ from sweeper.store.statements import (
     ensure_host,
     follow_runs,
     insert_evaluations,
+    insert_event,
     insert_row,
     insert_rows,
     next_change,
     replace_violations,
+    survive_a_crash,
     touch,
     touch_of_run,
 )
 from sweeper.store.versions import StudyFile, StudyRef, ensure_study
 from sweeper.trial.spec import TrialSpec
+
+START_EVENTS = {
+    "first": "started",
+    "replicate": "replicated",
+    "retry": "retried",
+    "confirm": "confirming",
+}
+"""Kind of run -> the event that its start is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +154,9 @@ class Store:
 
         origin: baseline | enqueued | startup | sampler | warm_start.
         params: searched parameter (dotted path into `trial:`) -> value.
+        Its event is `asked`.
         """
-        with self._transaction() as connection:
+        with self._transaction(durable=True) as connection:
             number = connection.scalar(
                 select(func.coalesce(func.max(t.trials.c.number), 0) + 1).where(
                     t.trials.c.study_id == ref.study_id
@@ -165,6 +182,7 @@ class Store:
                 t.trial_params,
                 [{"trial_id": trial_id, "path": p, **param_columns(v)} for p, v in params.items()],
             )
+            insert_event(connection, "asked", at=self._now(), trial_id=trial_id)
             touch(connection, ref.study_id)
         return TrialRef(trial_id, number)
 
@@ -178,13 +196,28 @@ class Store:
         seed_kind: str,
         host: HostRecord | None,
         budget: BudgetSpec,
+        why: str | None = None,
     ) -> int:
         """A new run, RUNNING from now on; returns its run_id.
 
         kind: first | replicate | retry | confirm. attempt: 1, 2, ... with the same seed.
         seed_kind: tuning | test. host: None when it is not known yet; `finish_run` may tell.
+        why: what the event of its start says. Said again for a run that is RUNNING, it
+        changes nothing.
         """
-        with self._transaction() as connection:
+        run = t.runs.c
+        with self._transaction(durable=True) as connection:
+            there = connection.scalar(
+                select(run.run_id).where(
+                    run.trial_id == trial_id,
+                    run.seed_kind == seed_kind,
+                    run.seed == seed,
+                    run.attempt == attempt,
+                    run.status == RunStatus.RUNNING.value,
+                )
+            )
+            if there is not None:
+                return int(there)
             run_id = insert_row(
                 connection,
                 t.runs,
@@ -199,6 +232,14 @@ class Store:
                 **budget_columns(budget),
             )
             follow_runs(connection, t.trials.c.trial_id == trial_id)
+            insert_event(
+                connection,
+                START_EVENTS[kind],
+                at=self._now(),
+                trial_id=trial_id,
+                run_id=run_id,
+                detail=why,
+            )
             touch_of_run(connection, run_id)
         return run_id
 
@@ -244,21 +285,25 @@ class Store:
         bottleneck: str | None = None,
         advice: str | None = None,
         rung: int | None = None,
+        at: datetime | None = None,
     ) -> bool:
-        """How a run ended, with its episodes and what follows for its trial.
+        """How a run ended, with its episodes and what follows for its trial; its event is its
+        status.
 
         feasible: whether the trial may stand on the front; None leaves it as it is.
         violations: constraint -> how far it is violated; <= 0 is feasible.
         rung: 1, 2, ... of a run that was PRUNED there.
+        at: when it ended; None is now.
         Returns False, and writes nothing, for a run that has ended already. Only a run that
         was given up as LOST may still report, once.
         """
         if not result.status.is_final:
             raise ValueError(f"run {run_id} cannot end as {result.status}")
         late = () if result.status is RunStatus.LOST else (RunStatus.LOST.value,)
-        with self._transaction() as connection:
+        ended_at = at or self._now()
+        with self._transaction(durable=True) as connection:
             values = outcome_columns(result) | {
-                "ended_at": self._now(),
+                "ended_at": ended_at,
                 "bottleneck": bottleneck,
                 "advice": advice,
                 "rung": rung,
@@ -284,6 +329,14 @@ class Store:
                 )
             if violations is not None:
                 replace_violations(connection, trial_id, violations)
+            insert_event(
+                connection,
+                result.status.value.lower(),
+                at=ended_at,
+                trial_id=trial_id,
+                run_id=run_id,
+                detail=None if result.reason is None else result.reason.splitlines()[0],
+            )
             touch_of_run(connection, run_id)
         return True
 
@@ -387,9 +440,19 @@ class Store:
             lease.acquire(connection, study_id, holder, now=self._now(), seconds=seconds)
         self._lease = study_id, launcher_id
 
-    def renew_lease(self, study_id: int, *, launcher_id: str, seconds: float = 30) -> None:
-        """Hold it for `seconds` from now."""
-        with self._transaction() as connection:
+    def renew_lease(
+        self,
+        study_id: int,
+        *,
+        launcher_id: str,
+        seconds: float = 30,
+        busy_seconds: float = BUSY_SECONDS,
+    ) -> None:
+        """Hold it for `seconds` from now, also where it ran out and nobody took the study.
+
+        busy_seconds: how long to wait for another process's write to SQLite.
+        """
+        with self._transaction(busy_seconds=busy_seconds) as connection:
             lease.renew(connection, study_id, launcher_id, now=self._now(), seconds=seconds)
 
     def release_lease(self, study_id: int, *, launcher_id: str) -> None:
@@ -400,8 +463,13 @@ class Store:
             lease.release(connection, study_id, launcher_id)
 
     @contextmanager
-    def _transaction(self) -> Iterator[Connection]:
-        with self._engine.begin() as connection:
+    def _transaction(
+        self, *, durable: bool = False, busy_seconds: float = BUSY_SECONDS
+    ) -> Iterator[Connection]:
+        engine = self._engine.execution_options(**{BUSY_OPTION: busy_seconds})
+        with engine.begin() as connection:
+            if durable:
+                survive_a_crash(connection)
             lock_for_writing(connection)
             if self._lease is not None:
                 lease.require_held(connection, *self._lease)

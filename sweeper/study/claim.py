@@ -6,9 +6,10 @@ import os
 import socket
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from sweeper.core.errors import DatabaseAwayError
 from sweeper.store.store import Store
 from sweeper.store.versions import StudyRef
 from sweeper.study.spec import LoadedStudy
@@ -58,4 +59,5 @@ def claim_study(
     try:
         yield Claim(study, launcher_id)
     finally:
-        store.release_lease(study.study_id, launcher_id=launcher_id)
+        with suppress(DatabaseAwayError):  # then it runs out
+            store.release_lease(study.study_id, launcher_id=launcher_id)

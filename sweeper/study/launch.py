@@ -17,24 +17,26 @@ import numpy as np
 from sqlalchemy import Engine
 
 from sweeper.core.clock import BudgetSpec, Clock, MonotonicClock
-from sweeper.core.errors import InputError
+from sweeper.core.errors import DatabaseAwayError, InputError
 from sweeper.core.records import Measurement, RunResult, RunStatus
 from sweeper.store import queries
 from sweeper.store.rows import TrialRow
 from sweeper.store.store import Store
 from sweeper.study.agenda import Again, Agenda
 from sweeper.study.attempts import is_retried, open_jobs
-from sweeper.study.claim import LEASE_SECONDS, Claim
+from sweeper.study.claim import Claim
 from sweeper.study.confirm import confirmations
 from sweeper.study.executor import Executor, lost_result
 from sweeper.study.importance import importances, is_due
 from sweeper.study.known import KnownTrials
+from sweeper.study.outage import EVENT, Outage
 from sweeper.study.outcome import has_budget
 from sweeper.study.pruner import RungPoint, Rungs
 from sweeper.study.recorder import Job, LiveRun, Recorder
 from sweeper.study.remeasure import Remeasurement
 from sweeper.study.sampler import Suggestion
 from sweeper.study.spec import Configuration, ConfirmSpec, LoadedStudy, concurrency_on, most_runs
+from sweeper.study.spool import Spool, is_left, spools
 from sweeper.study.warm_start import former_trials
 from sweeper.trial.queue import Place, Ticket
 from sweeper.trial.spec import TrialSpec
@@ -60,6 +62,8 @@ class LaunchState:
     stopping: bool
     behind: Ticket | None = None
     """The study whose turn it is to have the machine's cores."""
+    away: str | None = None
+    """Why the database takes nothing now; what is measured is spooled."""
 
 
 class Launcher:
@@ -96,7 +100,15 @@ class Launcher:
         self._clock = clock or MonotonicClock()
         self._watch = watch
         self._poll_seconds = poll_seconds
-        self._recorder = Recorder(store, reader, claim.study.study_id, spec.constraints)
+        self._study = queries.study(reader, spec.study)
+        self._recorder = Recorder(
+            store,
+            reader,
+            claim.study.study_id,
+            spec.constraints,
+            spool=Spool.of(self._study, claim.launcher_id),
+        )
+        self._outage = Outage(self._recorder, store, claim, self._clock)
         self._known = KnownTrials(reader, claim.study.study_id, spec)
         self._live: dict[int, LiveRun] = {}
         self._jobs: deque[Job] = deque()
@@ -106,6 +118,8 @@ class Launcher:
         self._weighed = 0
         """Feasible trials that the importances were last told from."""
         self._is_idle = False
+        self._is_stale = self._is_back = False
+        """Whether something ended that is not looked at yet; whether an outage did."""
         self.stopping = False
 
     def stop(self) -> None:
@@ -124,7 +138,9 @@ class Launcher:
         agenda = self.make_agenda()
         with self._giving_up():
             self._work(agenda)
-            self._weigh(at_last=True)
+            if self._recorder.away is None:
+                with self._outage.noticed():
+                    self._weigh(at_last=True)
             if self._spec.confirm is not None and not self.stopping:
                 self._confirm(self._spec.confirm, None)
 
@@ -147,6 +163,10 @@ class Launcher:
 
     def _begin(self) -> None:
         self._check_fits()
+        for path in filter(is_left, spools(self._study)):
+            count = self._recorder.replay_left(path)
+            detail = f"{count} entries waited in the spool of a launcher that died"
+            self._store.add_event(EVENT, study_id=self._ref.study_id, detail=detail)
         self._recover()
         self._known.refresh()
         trials = self._known.trials.values()
@@ -164,6 +184,13 @@ class Launcher:
             for live in tuple(self._live.values()):
                 self._recorder.take(live, lost_result(RunStatus.INTERRUPTED, reason))
             raise
+        finally:
+            self._recorder.close()
+        if (path := self._recorder.spool_path) is not None:
+            raise DatabaseAwayError(
+                f"{self._recorder.away}; what was measured meanwhile waits in {path}, "
+                "and the next launch writes it"
+            )
 
     def _confirm(self, plan: ConfirmSpec, budget: BudgetSpec | None) -> None:
         trials = list(self._known.trials.values())
@@ -172,19 +199,21 @@ class Launcher:
 
     def _work(self, agenda: Agenda | None) -> None:
         """Work through the jobs, and what the agenda adds to them."""
-        began_at = renewed_at = flushed_at = self._clock.now()
-        self._heed()
+        began_at = flushed_at = self._clock.now()
+        with self._outage.noticed():
+            self._heed()
         while True:
-            if not self.stopping:
-                self._fill(agenda, self._clock.now() - began_at)
+            if self._recorder.away is None:
+                with self._outage.noticed():
+                    if not self.stopping:
+                        self._fill(agenda, self._clock.now() - began_at)
             self._tell_queue(agenda, self._clock.now() - began_at)
             if not self._live:
-                if self.stopping or self._behind is None:
+                if self.stopping or (self._behind is None and self._recorder.away is None):
                     break
                 waiting_since = self._clock.now()
                 time.sleep(self._poll_seconds)
                 began_at += self._clock.now() - waiting_since  # the study's hours stand still
-            ended = False
             for run_id, event in self._executor.events(self._poll_seconds):
                 live = self._live[run_id]
                 self._recorder.take(live, event)
@@ -192,24 +221,34 @@ class Launcher:
                     self._prune(live, event)
                 elif isinstance(event, RunResult):
                     self._end(live, event)
-                    ended = True
+                    self._is_stale = True
             now = self._clock.now()
             if now - flushed_at >= FLUSH_SECONDS:
                 flushed_at = now
                 for live in self._live.values():
                     self._recorder.flush(live)
-                self._heed()
-            if now - renewed_at >= LEASE_SECONDS / 3:
-                renewed_at = now
-                self._store.renew_lease(
-                    self._ref.study_id, launcher_id=self._claim.launcher_id, seconds=LEASE_SECONDS
-                )
-            if ended:
-                self._known.refresh()
-                self._weigh()
-                self._is_idle = False
+                if self._recorder.away is None:
+                    with self._outage.noticed():
+                        self._heed()
+            if self._outage.is_over(self._live.values()):
+                self._is_back = self._is_stale = True
+            if self._is_stale and self._recorder.away is None:
+                with self._outage.noticed():
+                    self._look(searching=agenda is not None)
             self._report(now - began_at)
         self._report(self._clock.now() - began_at)
+
+    def _look(self, *, searching: bool) -> None:
+        """See what has changed: what ended, and after an outage what was begun before it and
+        never acknowledged."""
+        if self._is_back and searching:
+            taken = {(job.trial_id, job.spec.seed) for job in self._jobs}
+            taken |= {(live.trial_id, live.spec.seed) for live in self._live.values()}
+            left = open_jobs(self._reader, self._ref.study_id)
+            self._jobs.extend(job for job in left if (job.trial_id, job.spec.seed) not in taken)
+        self._known.refresh()
+        self._weigh()
+        self._is_stale = self._is_back = self._is_idle = False
 
     def _weigh(self, *, at_last: bool = False) -> None:
         """Tell how much each parameter matters by now, where that may have changed."""
@@ -252,7 +291,8 @@ class Launcher:
             must_be_alone = job.seed_kind == "test"
             if (must_be_alone and self._live) or not self._fits(job.spec):
                 return
-            live = self._recorder.start(self._jobs.popleft())
+            live = self._recorder.start(self._jobs[0])
+            self._jobs.popleft()
             self._live[live.run_id] = live
             self._executor.submit(live.run_id, live.spec)
 
@@ -310,7 +350,6 @@ class Launcher:
         trial = self._store.add_trial(
             self._ref, origin=chosen.origin, sampler=sampler, config=spec, params=chosen.params
         )
-        self._store.add_event("asked", study_id=self._ref.study_id, trial_id=trial.trial_id)
         return Job(trial.trial_id, trial.number, spec, "first", 1)
 
     def _prune(self, live: LiveRun, measurement: Measurement) -> None:
@@ -359,6 +398,7 @@ class Launcher:
                 elapsed_seconds=elapsed_seconds,
                 stopping=self.stopping,
                 behind=None if self.stopping else self._behind,
+                away=self._recorder.away,
             )
         )
 

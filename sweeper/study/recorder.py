@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from sqlalchemy import Engine
 
+from sweeper.core.clock import utc_now
+from sweeper.core.errors import DatabaseAwayError
 from sweeper.core.records import (
     Evaluation,
     HostRecord,
@@ -20,16 +24,9 @@ from sweeper.store import queries
 from sweeper.store.rows import RunRow, TrialRow
 from sweeper.store.store import Store
 from sweeper.study.outcome import Constraints, verdict, violations
+from sweeper.study.spool import Ended, Entry, Measured, Spool, merged, read_spool
 from sweeper.trial.diagnose import diagnose
 from sweeper.trial.spec import TrialSpec
-
-EVENTS = {
-    "first": "started",
-    "replicate": "replicated",
-    "retry": "retried",
-    "confirm": "confirming",
-}
-"""Kind of run -> the event that its start is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +76,28 @@ class LiveRun:
 
 
 class Recorder:
-    """Writes the runs of one study."""
+    """Writes the runs of one study: to its database, and while that is away to a spool."""
 
     def __init__(
-        self, store: Store, reader: Engine, study_id: int, constraints: Constraints
+        self,
+        store: Store,
+        reader: Engine,
+        study_id: int,
+        constraints: Constraints,
+        *,
+        spool: Spool,
     ) -> None:
         self._store = store
         self._reader = reader
         self._study_id = study_id
         self._constraints = constraints
+        self._spool = spool
+        self.away: str | None = None
+        """Why the database takes nothing now: everything goes to the spool, until `replay`."""
 
     def start(self, job: Job) -> LiveRun:
-        """A row for the run, RUNNING from now on."""
+        """A row for the run, RUNNING from now on. Raises DatabaseAwayError; the same job again
+        then makes no second row."""
         run_id = self._store.add_run(
             job.trial_id,
             kind=job.kind,
@@ -99,13 +106,7 @@ class Recorder:
             seed_kind=job.seed_kind,
             host=None,
             budget=job.spec.budget,
-        )
-        self._store.add_event(
-            EVENTS[job.kind],
-            study_id=self._study_id,
-            trial_id=job.trial_id,
-            run_id=run_id,
-            detail=job.why,
+            why=job.why,
         )
         return LiveRun(
             run_id, job.trial_id, job.number, job.spec, job.kind, job.attempt, job.seed_kind
@@ -128,8 +129,35 @@ class Recorder:
 
     def flush(self, live: LiveRun) -> None:
         """Write the measurements that are not yet written."""
-        self._store.add_measurements(live.run_id, live.unwritten)
-        live.unwritten.clear()
+        if live.unwritten:
+            self._put(Measured(live.run_id, tuple(live.unwritten)))
+            live.unwritten.clear()
+
+    def replay(self, lives: Iterable[LiveRun]) -> int:
+        """Write what waits in the spool, and of the runs in progress what is not there; returns
+        how many entries waited. Raises DatabaseAwayError, and loses nothing."""
+        entries = self._spool.entries()
+        curves = [Measured(live.run_id, tuple(live.curve)) for live in lives]
+        self._write_all([*entries, *curves])
+        self._spool.clear()
+        self.away = None
+        return len(entries)
+
+    def replay_left(self, path: Path) -> int:
+        """The same of a file that a launcher left when it died."""
+        entries = read_spool(path)
+        self._write_all(entries)
+        path.unlink()
+        return len(entries)
+
+    def close(self) -> None:
+        """Leave what waits to the next launch."""
+        self._spool.close()
+
+    @property
+    def spool_path(self) -> Path | None:
+        """Where something waits, if it does."""
+        return self._spool.path if self._spool.count else None
 
     def judge(self, trial: TrialRow) -> None:
         """Judge a completed trial by the constraints as they are now."""
@@ -155,25 +183,53 @@ class Recorder:
 
     def _finish(self, live: LiveRun, result: RunResult) -> None:
         self.flush(live)
-        runs = self._ended(live.trial_id, live.seed_kind)
-        feasible, found = verdict([*runs, result], self._constraints)
         diagnosis = diagnose(live.spec, result, live.curve)
-        is_test = live.seed_kind == "test"  # confirms what is known, and decides nothing
-        self._store.finish_run(
-            live.run_id,
-            result,
-            feasible=None if is_test else feasible,
-            evaluations=live.evaluations,
-            violations=None if is_test else found,
-            host=live.host,
-            bottleneck=None if diagnosis is None else diagnosis.bottleneck.value,
-            advice=None if diagnosis is None else diagnosis.advice,
-            rung=live.rung if result.status is RunStatus.PRUNED else None,
+        self._put(
+            Ended(
+                live.run_id,
+                live.trial_id,
+                live.seed_kind,
+                at=utc_now(),
+                result=result,
+                evaluations=tuple(live.evaluations),
+                host=live.host,
+                rung=live.rung if result.status is RunStatus.PRUNED else None,
+                bottleneck=None if diagnosis is None else diagnosis.bottleneck.value,
+                advice=None if diagnosis is None else diagnosis.advice,
+            )
         )
-        self._store.add_event(
-            result.status.value.lower(),
-            study_id=self._study_id,
-            trial_id=live.trial_id,
-            run_id=live.run_id,
-            detail=None if result.reason is None else result.reason.splitlines()[0],
+        if self.away is not None:  # a crash of the server may have taken the end of the curve
+            self._spool.append(Measured(live.run_id, tuple(live.curve)))
+
+    def _put(self, entry: Entry) -> None:
+        if self.away is None:
+            try:
+                self._write(entry)
+            except DatabaseAwayError as error:
+                self.away = str(error)
+        if self.away is not None:
+            self._spool.append(entry)
+
+    def _write_all(self, entries: Sequence[Entry]) -> None:
+        for entry in merged(entries):
+            self._write(entry)
+
+    def _write(self, entry: Entry) -> None:
+        if isinstance(entry, Measured):
+            self._store.add_measurements(entry.run_id, entry.measurements)
+            return
+        runs = self._ended(entry.trial_id, entry.seed_kind)
+        feasible, found = verdict([*runs, entry.result], self._constraints)
+        is_test = entry.seed_kind == "test"  # confirms what is known, and decides nothing
+        self._store.finish_run(
+            entry.run_id,
+            entry.result,
+            feasible=None if is_test else feasible,
+            evaluations=entry.evaluations,
+            violations=None if is_test else found,
+            host=entry.host,
+            bottleneck=entry.bottleneck,
+            advice=entry.advice,
+            rung=entry.rung,
+            at=entry.at,
         )

@@ -345,7 +345,6 @@ def test_a_run_may_learn_its_host_at_its_end(store, reader, example):
 def test_events_are_listed_newest_first(store, reader, example, calendar):
     ref = example.study(store)
     trial = example.trial(store, ref)
-    store.add_event("asked", study_id=ref.study_id, trial_id=trial.trial_id)
     calendar.advance(1)
     store.add_event("lost", study_id=ref.study_id, detail="node-1 is gone")
     newest, oldest = queries.events(reader, ref.study_id)
