@@ -542,6 +542,7 @@ class Contending(InlineExecutor):
                     contended=(contended := next(self.contended, False)),
                     foreign_cpu_share=0.25 if contended else 0.0,
                     steps_per_second=100.0 if contended else 1000.0,
+                    updates=100,  # as on a machine that is not busy with other tests
                 ),
             )
             if isinstance(event, RunResult)
