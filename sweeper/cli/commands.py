@@ -324,12 +324,16 @@ def pareto(
     png: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write an image (needs Chrome).")
     ] = None,
+    hardware: Annotated[
+        str | None,
+        typer.Option(metavar="WORDS", help="Only trials of the hardware whose name has them."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """The front of a study: what no other trial beats."""
     from sweeper.cli.front import show_pareto
 
-    show_pareto(study, db=db, html=html, png=png, as_json=as_json)
+    show_pareto(study, db=db, html=html, png=png, hardware=hardware, as_json=as_json)
 
 
 @app.command()

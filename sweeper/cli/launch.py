@@ -19,6 +19,7 @@ from sweeper.cli.preflight import Plan
 from sweeper.cli.reading import reading
 from sweeper.core.errors import InputError
 from sweeper.core.records import RunStatus
+from sweeper.report.hardware import hardware_of
 from sweeper.store import queries
 from sweeper.store.rows import TrialRow
 from sweeper.store.store import Store
@@ -109,10 +110,11 @@ def _conclude(name: str, *, db: str, option: str) -> list[TrialRow]:
     with reading(db) as engine:
         study = queries.study(engine, name)
         rows = queries.trials(engine, study.study_id)
-    print_front(study, rows)
+        hardware = hardware_of(queries.study_runs(engine, study.study_id))
+    print_front(study, rows, hardware)
     plot = Path(f"{slug(study.name)}-pareto.html")
     try:
-        write_pareto_html(study, rows, plot)
+        write_pareto_html(study, rows, hardware, plot)
         print(f"plot:      {plot.resolve()}")
     except InputError as error:  # the results are safe, and `sweeper pareto` draws them anywhere
         print(f"no plot:   {error}", file=sys.stderr)

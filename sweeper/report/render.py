@@ -32,15 +32,18 @@ th {{ color: {muted}; font-weight: 500; }}
 </head>
 <body>
 <h1>{title}</h1>
-<div class="plot">{plot}</div>
+{note}<div class="plot">{plot}</div>
 {table}
 </body>
 </html>
 """
 
 
-def write_html(figure: go.Figure, path: Path, *, title: str, table: Table | None = None) -> None:
-    """A self-contained page: plotly.js is inside it (about 5 MB); nothing is fetched.
+def write_html(
+    figure: go.Figure, path: Path, *, title: str, note: str = "", table: Table | None = None
+) -> None:
+    """A self-contained page: plotly.js is inside it (about 5 MB); nothing is fetched. The note
+    stands above the plot.
 
     The file appears whole or not at all. Raises InputError where `path` cannot be written.
     """
@@ -59,6 +62,7 @@ def write_html(figure: go.Figure, path: Path, *, title: str, table: Table | None
         paper=palette.paper,
         grid=palette.grid,
         muted=palette.muted,
+        note=f"<p>{html.escape(note)}</p>\n" if note else "",
         plot=plot,
         table=_html_table(table) if table else "",
     )

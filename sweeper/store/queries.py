@@ -131,7 +131,8 @@ def runs(engine: Engine, trial_id: int) -> list[RunRow]:
 
 def study_runs(engine: Engine, study_id: int) -> list[SlotRow]:
     """Every run of a study, in the order they were made."""
-    columns = {**t.runs.c, "hostname": t.hosts.c.hostname, "number": t.trials.c.number}
+    of_host = {name: t.hosts.c[name] for name in ("hostname", "hardware_class")}
+    columns = {**t.runs.c, **of_host, "number": t.trials.c.number}
     query = (
         select(*(columns[field.name] for field in fields(SlotRow)))
         .select_from(t.runs)

@@ -177,6 +177,7 @@ class SlotRow:
     started_at: datetime | None
     ended_at: datetime | None
     hostname: str | None
+    hardware_class: str | None
     leased_cores: str | None
     final_return: float | None
     final_return_stochastic: float | None

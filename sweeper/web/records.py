@@ -13,6 +13,7 @@ from sweeper.core.errors import DatabaseError, InputError
 from sweeper.report.anytime import Anytime
 from sweeper.report.compare import MOST, Difference, Measured, differences, measured
 from sweeper.report.export import trial_yaml
+from sweeper.report.hardware import hardware_of, mixture
 from sweeper.report.metrics import METRICS, format_metric, value_of
 from sweeper.report.pareto import study_front
 from sweeper.report.peers import PEERS, peer_steps
@@ -69,6 +70,8 @@ class StudyPage:
     headline: str
     evidence: str
     """What the headline rests on; empty where it says so itself."""
+    hardware: str
+    """That different hardware is compared, and which; empty where it is of one kind."""
     speed_up: SpeedUp | None
     best: TrialRow | None
     """The trial that the headline is about: the quickest to an equal return, else the front's
@@ -182,6 +185,7 @@ def study_page(
         study=study,
         headline=study_headline(study, trials, best_first, quickest),
         evidence=evidence(quickest),
+        hardware=mixture(study, trials, hardware_of(data.runs)),
         speed_up=quickest.result if quickest else None,
         best=best,
         best_summary=configuration_summary(best) if best else "",

@@ -44,6 +44,27 @@ def test_the_front_as_table_json_and_plot(cli: Cli, results: Path) -> None:
     assert re.search(rf"^ *{best[0]['trial']} ", answer.out, re.MULTILINE)
 
 
+def test_a_front_of_different_hardware_is_marked_and_can_be_of_one_kind(
+    cli: Cli, results: Path
+) -> None:
+    assert "hardware" not in cli("pareto").out
+    with closing(sqlite3.connect(results)) as connection, connection:
+        columns = [row[1] for row in connection.execute("PRAGMA table_info(hosts)")][1:]
+        others = ", ".join("'Other x 1'" if c == "hardware_class" else c for c in columns)
+        connection.execute(f"INSERT INTO hosts ({', '.join(columns)}) SELECT {others} FROM hosts")
+        connection.execute("UPDATE runs SET host_id = 2 WHERE trial_id = 1")
+    answer = cli("pareto", "--html", "plot.html")
+    assert "trials of different hardware are compared" in answer.out
+    assert "1 on Other x 1" in answer.out
+    assert "1 on Other x 1" in Path("plot.html").read_text()
+    (trial,) = cli("pareto", "--hardware", "other", "--json").json
+    assert (trial["trial"], trial["hardware"]) == (1, ["Other x 1"])
+    assert "hardware" not in cli("pareto", "--hardware", "other").out
+    refused = cli("pareto", "--hardware", "ARM")
+    assert refused.code == 2
+    assert "'Other x 1'" in refused.err
+
+
 def test_the_front_of_a_study_whose_file_is_no_longer_valid_is_still_shown(
     cli: Cli, results: Path
 ) -> None:

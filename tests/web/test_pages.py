@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from urllib.parse import quote
 
 import pytest
+from web.conftest import HOST
 
 HOSTILE = "<script>alert('a/b')</script> & \"quoted\" %2F?#"
 
@@ -162,6 +164,20 @@ def test_study_whose_trials_were_all_disturbed_says_so(client, recorder):
     assert headline.startswith("1 configuration of 1 on the front")
     assert "disturbed every trial" in headline
     assert "contended" in client.get("/study/cartpole").text
+
+
+def test_study_that_compares_different_hardware_says_so(client, recorder):
+    ref = recorder.study()
+    recorder.trial(ref)
+    recorder.trial(ref, n_envs=16)
+    assert client.get("/api/study/cartpole").json()["hardware"] == ""
+    other = recorder.store.record_host(replace(HOST, hardware_class="Xeon x 2"))
+    with recorder.store._transaction() as connection:
+        connection.exec_driver_sql(f"UPDATE runs SET host_id = {other} WHERE trial_id = 2")
+    recorder.trial(ref)
+    said = client.get("/api/study/cartpole").json()["hardware"]
+    assert "2 on EPYC x 2, 1 on Xeon x 2" in said
+    assert said[1:] in client.get("/study/cartpole").text
 
 
 def test_events_are_listed_with_their_trials(client, recorder):
