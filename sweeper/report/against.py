@@ -30,7 +30,8 @@ class Quantity:
     """before / after for the time, after / before for the others; None where that says nothing,
     as it does between returns of which one is not positive."""
     low: float | None
-    """95% interval, bootstrap over the runs of both; None with one run a side."""
+    """95% interval, bootstrap over the runs of both; None where a side has one run, of whose noise
+    nothing is known."""
     high: float | None
 
 
@@ -98,7 +99,7 @@ def _compared(
     if not len(before) or not len(after) or min(before.min(), after.min()) <= 0:
         return Quantity(name, old, new, None, None, None)
     low = high = None
-    if len(before) > 1 or len(after) > 1:
+    if len(before) > 1 and len(after) > 1:
         draw = np.random.default_rng(0)
         drawn = [draw.choice(side, (resamples, len(side))).mean(axis=1) for side in (before, after)]
         low, high = (float(v) for v in np.quantile(drawn[1] / drawn[0], (0.025, 0.975)))

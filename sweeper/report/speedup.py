@@ -45,7 +45,7 @@ class SpeedUp:
 
     ratio: float
     low: float | None
-    """95% interval, bootstrap over seeds; None with one seed a side. 0 stands for seeds that do
+    """95% interval, bootstrap over seeds; None where a side has one seed. 0 stands for seeds that do
     not reach the target."""
     high: float | None
     target_return: float
@@ -82,7 +82,7 @@ def speed_up(
     if not any(np.isfinite(run.seconds(target)[0]) for run in slow):
         return None
     low = high = None
-    if len(slow) > 1 or len(fast) > 1:
+    if len(slow) > 1 and len(fast) > 1:
         draw = np.random.default_rng(seed)
         chosen = [draw.integers(len(side), size=(resamples, len(side))) for side in (slow, fast)]
         _, slow_drawn, fast_drawn = _times(slow, fast, *chosen)

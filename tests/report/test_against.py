@@ -33,7 +33,7 @@ def run(make_run):
 
 
 def test_the_time_is_that_of_the_speed_up_and_the_rest_are_means_and_their_factors(run):
-    before = [run(100.0, elapsed_seconds=100.0, cpu_seconds=100.0)]
+    before = [run(100.0, elapsed_seconds=100.0, cpu_seconds=100.0)] * 2
     after = [run(90.0, speed=4000.0, cpu_seconds=19.0), run(120.0, speed=6000.0, cpu_seconds=21.0)]
     time, final, speed, cpu = against(before, after, FASTER)
     assert (time.before, time.after, time.factor) == (71.0, 10.0, 7.1)
@@ -43,8 +43,8 @@ def test_the_time_is_that_of_the_speed_up_and_the_rest_are_means_and_their_facto
     assert (speed.factor, cpu.factor) == (pytest.approx(5.0), pytest.approx(2.0))
 
 
-def test_one_run_a_side_has_no_interval(run):
-    _, final, *_ = against([run(100.0)], [run(50.0)], None)
+def test_a_side_with_one_run_leaves_the_interval_unknown(run):
+    _, final, *_ = against([run(100.0)], [run(50.0), run(50.0)], None)
     assert (final.factor, final.low, final.high) == (0.5, None, None)
 
 

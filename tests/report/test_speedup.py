@@ -44,7 +44,7 @@ def test_runs_of_one_configuration_are_averaged(curve):
 
 
 def test_interval_is_that_of_drawing_seeds_again(curve):
-    baseline = [curve((0.0, 0.0), (10.0, 100.0))]
+    baseline = [curve((0.0, 0.0), (10.0, 100.0))] * 2
     times = [1.0, 2.0, 4.0, 5.0, 8.0]
     result = speed_up(baseline, [curve((t, 100.0)) for t in times], resamples=4000)
     draws = np.random.default_rng(1).choice(times, size=(4000, 5)).mean(axis=1)
@@ -58,9 +58,16 @@ def test_interval_is_that_of_drawing_seeds_again(curve):
 
 def test_interval_holds_the_baselines_seeds_too(curve):
     baseline = [curve((0.0, 0.0), (t, 100.0)) for t in (5.0, 10.0, 15.0)]
-    result = speed_up(baseline, [curve((1.0, 100.0))])
+    result = speed_up(baseline, [curve((1.0, 100.0))] * 2)
     assert result.ratio == pytest.approx(10.0)
     assert 5.0 <= result.low < 10.0 < result.high <= 15.0
+
+
+def test_a_side_with_one_seed_leaves_the_interval_unknown(curve):
+    one, two = [curve((0.0, 0.0), (5.0, 100.0))], [curve((1.0, 100.0)), curve((2.0, 100.0))]
+    for baseline, configuration in ((one, two), (one * 2, two[:1])):
+        result = speed_up(baseline, configuration)
+        assert (result.low, result.high) == (None, None)
 
 
 def test_baseline_seed_that_falls_short_counts_with_its_whole_time(curve):

@@ -82,7 +82,8 @@ def test_headline_is_the_speed_up_at_equal_return(filled):
 
 def test_headline_has_its_interval_and_prefers_seeds_the_search_has_not_seen(client, recorder):
     ref = recorder.study()
-    recorder.trial(ref, 300.0, 9_000.0, origin="baseline", learning_seconds=10.0)
+    baseline = recorder.trial(ref, 300.0, 9_000.0, origin="baseline", learning_seconds=10.0)
+    recorder.again(baseline, 300.0, 9_000.0, seed=1, learning_seconds=11.0)
     lucky = recorder.trial(ref, 350.0, 24_000.0, n_envs=16, learning_seconds=0.2)
     tested = recorder.trial(ref, 400.0, 12_000.0, n_envs=4, learning_seconds=2.0)
     for seed, seconds in enumerate((1.0, 2.0, 3.0)):
