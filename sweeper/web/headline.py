@@ -33,7 +33,8 @@ def study_headline(
                 f"95%: {format_number(result.low, 2)} to {format_number(result.high, 2)}, {seeds}"
             )
         else:
-            sure = f"{seeds}, so without an interval"
+            few = seeds if result.n_runs == 1 else "one run of the baseline"
+            sure = f"{few}, so without an interval"
         share = f"1/{format_number(result.ratio, 2)}"
         return f"As good as the baseline in {share} of the time ({sure})"
     if not best_first:
