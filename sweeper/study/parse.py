@@ -106,6 +106,8 @@ class _Builder:
             key = self._node(event, path, depth + 1)
             if not isinstance(key, str):
                 raise ParseError("has a key that is not text; put it in quotes", _line(event))
+            if not key:
+                raise ParseError("has a key without text", _line(event))
             here = f"{path}.{key}" if path else key
             if key in mapping:
                 first = self._lines[here]

@@ -87,6 +87,7 @@ def test_a_name_that_no_file_can_have() -> None:
         ("a: *b\n", "x.yaml:1: refers to *b, which is not defined yet"),
         ("a: &b [*b]\n", "x.yaml:1: refers to *b, which is not defined yet"),
         ("a: 1\n2: b\n", "x.yaml:2: has a key that is not text; put it in quotes"),
+        ("a: 1\n'': b\n", "x.yaml:2: has a key without text"),
         ("a: .nan\n", "x.yaml:1: holds .nan, which is not a finite number"),
         ("a: 1e999\n", "x.yaml:1: holds 1e999, which is not a finite number"),
         ("a: 99999999999999999999\n", "x.yaml:1: holds a whole number beyond 64 bits"),
