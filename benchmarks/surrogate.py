@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sweeper.core.clock import ManualClock
 from sweeper.core.records import Measurement, PhaseSeconds, RunResult, RunStatus, TrialEvent
 from sweeper.study.designs import sobol_point
-from sweeper.study.executor import RunEvent
+from sweeper.study.executor import Notice, RunEvent
 from sweeper.study.parameters import (
     FloatParameter,
     IntParameter,
@@ -172,6 +172,10 @@ class SimulatedExecutor:
         self._schedule(
             self._clock.now(), run_id, _result(RunStatus.PRUNED, outcome, elapsed, reason)
         )
+
+    def notices(self) -> list[Notice]:
+        """See Executor: nothing happens to nodes that there are none of."""
+        return []
 
     def stop(self) -> None:
         """See Executor."""

@@ -22,6 +22,7 @@ from sweeper.study.document import document_of
 from sweeper.study.launch import Launcher
 from sweeper.study.ray_executor import RayExecutor
 from sweeper.study.spec import ConfirmSpec, study_of
+from sweeper.study.travel import runtime_env
 
 
 def confirm_study(
@@ -47,7 +48,9 @@ def confirm_study(
         reading(db) as reader,
         make_display(loaded.spec) as display,
     ):
-        executor = RayExecutor(cluster or "local")
+        executor = (
+            RayExecutor(cluster, runtime_env=runtime_env(loaded)) if cluster else RayExecutor()
+        )
         try:
             launcher = Launcher(
                 loaded,

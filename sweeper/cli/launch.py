@@ -28,6 +28,7 @@ from sweeper.study.claim import claim_study
 from sweeper.study.launch import Launcher, LaunchState
 from sweeper.study.ray_executor import RayExecutor
 from sweeper.study.spec import StudySpec, cores_at_once, load_study
+from sweeper.study.travel import runtime_env
 from sweeper.trial.cores import usable_cores
 from sweeper.trial.queue import Place
 
@@ -54,7 +55,7 @@ def launch_study(
         with ExitStack() as stack:
             executor = place = None
             if plan.cluster:  # joined first: what its nodes cannot hold is refused unwritten
-                executor = RayExecutor(plan.cluster)
+                executor = RayExecutor(plan.cluster, runtime_env=runtime_env(loaded))
                 stack.callback(executor.close)
                 cores = executor.largest_node_cores
                 loaded = load_study(file, overrides=overrides, usable_cores=cores)

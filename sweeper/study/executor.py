@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from sweeper.core.clock import Clock, StopSignal
+from sweeper.core.errors import SweeperError
 from sweeper.core.records import PhaseSeconds, RunResult, RunStatus, TrialEvent
 from sweeper.trial.run import run_trial
 from sweeper.trial.spec import TrialSpec
@@ -19,11 +20,26 @@ class RunEvent(NamedTuple):
     event: TrialEvent
 
 
+class Notice(NamedTuple):
+    """Something that happened to a node, of which the study keeps an event."""
+
+    kind: str
+    """node_refused | node_lost | quarantined."""
+    detail: str
+    """For people: which node, and why."""
+
+
+class ClusterLostError(SweeperError):
+    """No node is left that could run what is to be run."""
+
+
 class Executor(Protocol):
     """Where trials run. Every submitted run ends in exactly one RunResult event."""
 
-    total_cores: int
-    """Cores that trials can be given altogether."""
+    @property
+    def total_cores(self) -> int:
+        """Cores that trials can be given altogether."""
+        ...
 
     def fits(self, spec: TrialSpec) -> bool:
         """Whether the cores that `spec` asks for are free now."""
@@ -36,6 +52,10 @@ class Executor(Protocol):
     def events(self, timeout_seconds: float) -> list[RunEvent]:
         """What has happened, in order within a run; waits up to `timeout_seconds` for the
         first. A run whose process dies yields a RunResult with status LOST or OOM."""
+        ...
+
+    def notices(self) -> list[Notice]:
+        """What happened to nodes since this was last asked."""
         ...
 
     def stop(self) -> None:
@@ -83,6 +103,10 @@ class InlineExecutor:
             deque(trial, maxlen=0)  # let the generator clean up after itself
             self._running = None
         return [RunEvent(run_id, event)]
+
+    def notices(self) -> list[Notice]:
+        """See Executor: nothing happens to this process."""
+        return []
 
     def stop(self) -> None:
         """See Executor."""

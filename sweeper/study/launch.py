@@ -7,6 +7,7 @@ fill free cores (what was lost first, then what the agenda says)
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -26,7 +27,7 @@ from sweeper.study.agenda import Again, Agenda
 from sweeper.study.attempts import is_retried, open_jobs
 from sweeper.study.claim import Claim
 from sweeper.study.confirm import confirmations
-from sweeper.study.executor import Executor, lost_result
+from sweeper.study.executor import ClusterLostError, Executor, lost_result
 from sweeper.study.importance import importances, is_due
 from sweeper.study.known import KnownTrials
 from sweeper.study.outage import EVENT, Outage
@@ -40,6 +41,8 @@ from sweeper.study.spool import Spool, is_left, spools
 from sweeper.study.warm_start import former_trials
 from sweeper.trial.queue import Place, Ticket
 from sweeper.trial.spec import TrialSpec
+
+logger = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 1.0
 """Measurements reach the database at least so often while a run goes on, and a word from
@@ -205,6 +208,7 @@ class Launcher:
         while True:
             if self._recorder.away is None:
                 with self._outage.noticed():
+                    self._note_nodes()
                     if not self.stopping:
                         self._fill(agenda, self._clock.now() - began_at)
             self._tell_queue(agenda, self._clock.now() - began_at)
@@ -274,6 +278,12 @@ class Launcher:
         if asked == "stop" and not self.stopping:
             self.stop()
 
+    def _note_nodes(self) -> None:
+        """Tell what happened to nodes: to the user, and to the study's events."""
+        for notice in self._executor.notices():
+            logger.warning("%s", notice.detail)
+            self._store.add_event(notice.kind, study_id=self._ref.study_id, detail=notice.detail)
+
     def _fill(self, agenda: Agenda | None, elapsed_seconds: float) -> None:
         """Start runs while there is work and room for it."""
         concurrency = self._spec.concurrency
@@ -299,6 +309,11 @@ class Launcher:
     def _fits(self, spec: TrialSpec) -> bool:
         """Whether there is room for a run now, and whether it is this study's turn."""
         if not self._executor.fits(spec):
+            if not self._live:  # which is all that could make room
+                raise ClusterLostError(
+                    f"no node is left that has the {spec.parallelism.cores} cores of the next "
+                    "trial; launch again to continue the study"
+                )
             return False
         if self._place is not None:
             self._behind = self._place.waits_for(self._cores() + spec.parallelism.cores)

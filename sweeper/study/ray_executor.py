@@ -1,7 +1,7 @@
 """Trials on Ray: the only import of ray.
 
-A worker is an actor that runs one trial after another, so that torch is imported once and
-not once a trial. Its CPUs are Ray's bookkeeping; the trial itself leases and pins the real
+A worker is an actor (`TrialWorker`) that runs one trial after another. It is placed by us, on a
+node of the `Fleet`; its CPUs are Ray's bookkeeping, and the trial itself leases and pins the real
 ones. Ray restarts and retries nothing: a lost run is a row with a reason, and trying again is
 the launcher's decision.
 """
@@ -15,134 +15,124 @@ import tempfile
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import ray
-from ray.exceptions import GetTimeoutError, OutOfMemoryError, RayError
+from ray.exceptions import (
+    GetTimeoutError,
+    LocalRayletDiedError,
+    NodeDiedError,
+    OutOfMemoryError,
+    RayError,
+    TaskUnschedulableError,
+)
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from sweeper.core.clock import StopSignal
-from sweeper.core.errors import InputError, SweeperError
-from sweeper.core.records import Evaluation, Measurement, RunResult, RunStatus, TrialEvent
-from sweeper.study.executor import RunEvent, lost_result
+from sweeper.core.errors import InputError
+from sweeper.core.records import HostRecord, RunResult, RunStatus, TrainingStarted, TrialEvent
+from sweeper.study.compatible import differences
+from sweeper.study.executor import ClusterLostError, Notice, RunEvent, lost_result
+from sweeper.study.fleet import Fleet, Node
 from sweeper.study.reaper import FILE, Mark, marking, start_reaper
+from sweeper.study.trial_worker import TrialWorker, introduce, take_note
 from sweeper.trial.cores import usable_cores
-from sweeper.trial.run import run_trial
+from sweeper.trial.host import this_host
 from sweeper.trial.spec import TrialSpec
-from sweeper.trial.watchdog import Watchdog
 
 SINGLE_THREADED = dict.fromkeys(
     ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1"
 )
 """Set before a worker's libraries load; a trial raises its own count to `torch_threads`."""
-SEND_SECONDS = 1.0
-"""Measurements travel together, so often: what carries them uses the cores that are measured."""
 NOTE_SECONDS = 20.0
 """For asking the node of a lost worker whether the watchdog killed it."""
 NODE_SECONDS = 5.0
-"""While nothing happens, how often to see whether there is a node left."""
+"""How often to see which nodes there are."""
+JOIN_SECONDS = 60.0
+"""For all nodes to introduce themselves; who takes longer joins later."""
+FIRST_SECONDS = 600.0
+"""For the first, where none has: what `ray.pip` names may have to be installed."""
 
 
-class ClusterLostError(SweeperError):
-    """No node of the Ray cluster is left."""
-
-
-class _TrialWorker:
-    """Runs trials on one thread while another takes the word to stop."""
-
-    def __init__(self, import_path: list[str]) -> None:
-        """import_path: the launcher's; what a study names by dotted path is found by it."""
-        sys.path.extend(path for path in import_path if path not in sys.path)
-        # By run, since the word may come before its run begins, or after it has ended.
-        self._stops: defaultdict[int, StopSignal] = defaultdict(StopSignal)
-        self._watchdog = Watchdog(own_group=True)
-
-    def run(self, run_id: int, spec: TrialSpec, note: str) -> Iterator[list[TrialEvent]]:
-        self._watchdog.note = Path(note)
-        try:
-            unsent: list[TrialEvent] = []
-            quiet_until = 0.0  # the first measurement shows at once that all goes well
-            for event in run_trial(spec, stop=self._stops[run_id], watchdog=self._watchdog):
-                unsent.append(event)
-                may_wait = isinstance(event, Measurement | Evaluation)
-                if may_wait and time.monotonic() < quiet_until:
-                    continue
-                yield unsent
-                unsent = []
-                if may_wait:
-                    quiet_until = time.monotonic() + SEND_SECONDS
-        finally:
-            del self._stops[run_id]
-
-    def stop(self, run_id: int) -> None:
-        self._stops[run_id].requested = True
-
-    def prune(self, run_id: int, reason: str) -> None:
-        stop = self._stops[run_id]
-        stop.requested, stop.pruned = True, reason
-
-    def pid(self) -> int:
-        return os.getpid()
-
-    def node(self) -> str:
-        return str(ray.get_runtime_context().get_node_id())
-
-
-_TRIAL_WORKER = ray.remote(max_restarts=0, max_task_retries=0, max_concurrency=2)(_TrialWorker)
+_TRIAL_WORKER = ray.remote(max_restarts=0, max_task_retries=0, max_concurrency=2)(TrialWorker)
+_INTRODUCE = ray.remote(num_cpus=0, max_retries=0)(introduce)
 
 
 @dataclass(slots=True)
 class _Running:
     run_id: int
     cores: int
+    node: Node
     worker: Any
     stream: Any
     """ObjectRefGenerator of the trial's events."""
-    node: Any
-    """ObjectRef of the id of the node that it runs on."""
     note: str
     """Where, on that node, the watchdog says why it ended the trial."""
+    has_begun: bool = False
+    """Whether its training has."""
 
 
 class RayExecutor:
     """Trials on the workers of a Ray cluster, or of a local Ray that starts here.
 
-    Raises InputError when the address cannot be joined, and from `events` ClusterLostError
-    once all of its nodes are dead.
+    Raises InputError when the address cannot be joined or no node there can run trials, and from
+    `events` ClusterLostError once all of its nodes are dead.
     """
 
-    def __init__(self, address: str = "local") -> None:
+    def __init__(
+        self, address: str = "local", *, runtime_env: Mapping[str, Any] | None = None
+    ) -> None:
+        """runtime_env: what the nodes of a cluster are given, in Ray's words."""
         mark = Mark.mine()
         self._reaper = start_reaper(mark)
-        _connect(address, mark)
-        sizes = [int(n["Resources"].get("CPU", 0)) for n in ray.nodes() if n["Alive"]]
-        self.total_cores, self.largest_node_cores = sum(sizes), max(sizes)
-        self._free_cores = self.total_cores
-        self._idle: dict[int, list[Any]] = defaultdict(list)
+        is_own = _connect(address, mark, runtime_env or {})
+        self._fleet = Fleet()
+        self._notices: list[Notice] = []
+        self._strangers: dict[Any, dict[str, Any]] = {}
+        """ObjectRef of its introduction -> a node that is not yet known."""
+        self._seen: set[str] = set()
+        self._idle: dict[str, dict[int, list[Any]]] = defaultdict(lambda: defaultdict(list))
+        """Node -> cores of a worker -> workers."""
         self._running: list[_Running] = []
-        self._nodes_seen_at = time.monotonic()
+        self._seen_at = time.monotonic()
+        if is_own:
+            self._seen = {node["NodeID"] for node in ray.nodes()}
+            (node_id,) = self._seen
+            self._fleet.nodes[node_id] = Node(node_id, this_host().hostname, len(usable_cores()))
+        else:
+            self._meet()
+
+    @property
+    def total_cores(self) -> int:
+        """See Executor."""
+        return self._fleet.total_cores
+
+    @property
+    def largest_node_cores(self) -> int:
+        """Most cores that a trial can have."""
+        return self._fleet.largest_node_cores
 
     def fits(self, spec: TrialSpec) -> bool:
         """See Executor."""
-        cores = spec.parallelism.cores
-        idle = sum(size * len(workers) for size, workers in self._idle.items())
-        return cores <= self._free_cores + idle
+        return self._fleet.place(spec.parallelism.cores) is not None
 
     def submit(self, run_id: int, spec: TrialSpec) -> None:
         """See Executor."""
         cores = spec.parallelism.cores
-        worker = self._idle[cores].pop() if self._idle[cores] else self._make_room(cores)
-        node = worker.node.remote()
+        node = self._fleet.place(cores)
+        assert node is not None, "submitted what does not fit"
+        worker = self._worker_on(node, cores)
+        node.busy_cores += cores
         note = str(Path(tempfile.gettempdir()) / f"sweeper-timeout-{uuid.uuid4().hex}")
         stream = worker.run.options(num_returns="streaming").remote(run_id, spec, note)
-        self._running.append(_Running(run_id, cores, worker, stream, node, note))
+        self._running.append(_Running(run_id, cores, node, worker, stream, note))
 
     def events(self, timeout_seconds: float) -> list[RunEvent]:
         """See Executor."""
+        if time.monotonic() - self._seen_at >= NODE_SECONDS:
+            self._look_for_nodes()
         if not self._running:
             return []
         by_stream = {running.stream: running for running in self._running}
@@ -150,8 +140,6 @@ class RayExecutor:
             list(by_stream), num_returns=1, timeout=timeout_seconds, fetch_local=False
         )
         events: list[RunEvent] = []
-        if not ready:
-            self._look_for_nodes()
         while ready:
             for stream in ready:
                 events += self._next(by_stream[stream])
@@ -160,6 +148,11 @@ class RayExecutor:
                 break
             ready, _ = ray.wait(alive, num_returns=len(alive), timeout=0, fetch_local=False)
         return events
+
+    def notices(self) -> list[Notice]:
+        """See Executor."""
+        told, self._notices = self._notices, []
+        return told
 
     def stop(self) -> None:
         """See Executor."""
@@ -179,24 +172,73 @@ class RayExecutor:
 
     def close(self) -> None:
         """See Executor."""
-        busy = [running.worker for running in self._running]
-        for worker in chain(busy, *self._idle.values()):
-            ray.kill(worker, no_restart=True)
+        for running in self._running:
+            ray.kill(running.worker, no_restart=True)
+        for node_id in list(self._idle):
+            self._dismiss(node_id)
         self._running.clear()
-        self._idle.clear()
         ray.shutdown()
         assert self._reaper.stdin is not None
         self._reaper.stdin.close()
         self._reaper.wait()
 
+    def _meet(self) -> None:
+        """Learn to know the nodes of a cluster. Raises InputError where none can be used."""
+        self._look_for_nodes()
+        began_at = time.monotonic()
+        while self._strangers:
+            waited = time.monotonic() - began_at
+            if waited > (JOIN_SECONDS if self._fleet.nodes else FIRST_SECONDS):
+                break
+            ray.wait(list(self._strangers), num_returns=1, timeout=1.0)
+            self._welcome()
+        if not self._fleet.nodes:
+            reasons = "; ".join(notice.detail for notice in self._notices)
+            raise InputError(f"no node can run trials: {reasons or 'none has a CPU'}")
+
     def _look_for_nodes(self) -> None:
-        """A worker that is yet to start would otherwise be waited for, with no node to start on."""
-        now = time.monotonic()
-        if now - self._nodes_seen_at < NODE_SECONDS:
-            return
-        self._nodes_seen_at = now
-        if not any(node["Alive"] for node in ray.nodes()):
+        """Let go those that have died, and greet those that are new."""
+        self._seen_at = time.monotonic()
+        alive = {node["NodeID"]: node for node in ray.nodes() if node["Alive"]}
+        if not alive:  # a worker that is yet to start would otherwise be waited for
             raise ClusterLostError("Ray has died under the study; launch again to continue it")
+        for node_id in self._fleet.nodes.keys() - alive.keys():
+            node = self._fleet.nodes.pop(node_id)
+            self._idle.pop(node_id, None)
+            self._tell("node_lost", f"{node.name} is gone, and its {node.cores} cores with it")
+        for node_id in alive.keys() - self._seen:
+            self._seen.add(node_id)
+            if alive[node_id]["Resources"].get("CPU", 0) >= 1:
+                there = NodeAffinitySchedulingStrategy(node_id, soft=False)
+                word = _INTRODUCE.options(scheduling_strategy=there).remote()
+                self._strangers[word] = alive[node_id]
+        self._welcome()
+
+    def _welcome(self) -> None:
+        """Let those in who have introduced themselves and speak our language."""
+        if not self._strangers:
+            return
+        words = list(self._strangers)
+        ready, _ = ray.wait(words, num_returns=len(words), timeout=0)
+        for word in ready:
+            stranger = self._strangers.pop(word)
+            name = _name(stranger)
+            try:
+                host: HostRecord = ray.get(word)
+            except (TaskUnschedulableError, NodeDiedError, LocalRayletDiedError):
+                self._seen.discard(stranger["NodeID"])  # dying, or not quite there: asked again
+                continue
+            except RayError as error:
+                reason = str(error).strip().splitlines()[-1]
+                self._tell("node_refused", f"{name} gets no trials: sweeper fails there: {reason}")
+                continue
+            if other := differences(this_host(), host):
+                self._tell("node_refused", f"{name} gets no trials: it has {other}")
+                continue
+            # Ray counts hyperthreads, and what it was told; a trial leases physical cores.
+            cores = min(int(stranger["Resources"]["CPU"]), host.usable_cores)
+            node_id = stranger["NodeID"]
+            self._fleet.nodes[node_id] = Node(node_id, name, cores)
 
     def _next(self, running: _Running) -> list[RunEvent]:
         try:
@@ -208,59 +250,91 @@ class RayExecutor:
         except StopIteration:
             silence = RuntimeError("it ended without a result")
             return [self._lost(running, RunStatus.LOST, silence)]
+        running.has_begun |= any(isinstance(event, TrainingStarted) for event in sent)
         if isinstance(sent[-1], RunResult):
-            self._running.remove(running)
-            self._idle[running.cores].append(running.worker)
+            self._end(running, sent[-1])
+            self._idle[running.node.node_id][running.cores].append(running.worker)
         return [RunEvent(running.run_id, event) for event in sent]
 
     def _lost(self, running: _Running, status: RunStatus, error: Exception) -> RunEvent:
-        self._running.remove(running)
         ray.kill(running.worker, no_restart=True)
-        self._free_cores += running.cores
+        where = running.node.name
+        reason = f"the worker was lost on {where}: {type(error).__name__}: "
+        result = lost_result(status, reason + str(error).splitlines()[0])
         if (timeout := _watchdogs_word(running)) is not None:
-            return RunEvent(running.run_id, lost_result(RunStatus.TIMEOUT, timeout))
-        reason = f"the worker was lost: {type(error).__name__}: {str(error).splitlines()[0]}"
-        return RunEvent(running.run_id, lost_result(status, reason))
+            result = lost_result(RunStatus.TIMEOUT, timeout)
+        self._end(running, result)
+        self._look_for_nodes()  # before the next trial is sent where there is nobody
+        return RunEvent(running.run_id, result)
 
-    def _make_room(self, cores: int) -> Any:
-        """A new worker, ending idle ones of other sizes if their cores are needed."""
-        for size, workers in self._idle.items():
-            while self._free_cores < cores and workers:
+    def _end(self, running: _Running, result: RunResult) -> None:
+        """Free its cores, and note what it says about its node."""
+        self._running.remove(running)
+        node, status = running.node, result.status
+        node.busy_cores -= running.cores
+        is_setup = status is RunStatus.TIMEOUT and not running.has_begun
+        if is_setup or status in (RunStatus.ERROR, RunStatus.LOST):
+            failure = (result.reason or status.value).splitlines()[0]
+        elif status in (RunStatus.COMPLETED, RunStatus.PRUNED, RunStatus.DIVERGED):
+            failure = None
+        else:
+            return  # nobody's fault
+        for culprit in self._fleet.note(node, failure=failure):
+            self._dismiss(culprit.node_id)
+            self._tell(
+                "quarantined",
+                f"{culprit.name} gets no more trials: {culprit.failed_in_a_row} in a row failed "
+                f"there, while others succeed elsewhere; the last: {culprit.failure}",
+            )
+
+    def _tell(self, kind: str, detail: str) -> None:
+        self._notices.append(Notice(kind, detail))
+
+    def _dismiss(self, node_id: str) -> None:
+        """End the idle workers of a node."""
+        for workers in self._idle.pop(node_id, {}).values():
+            for worker in workers:
+                ray.kill(worker, no_restart=True)
+
+    def _worker_on(self, node: Node, cores: int) -> Any:
+        """An idle worker of that size, or a new one, ending idle ones of other sizes if their
+        cores are needed."""
+        idle = self._idle[node.node_id]
+        if idle[cores]:
+            return idle[cores].pop()
+        free = node.free_cores - sum(size * len(workers) for size, workers in idle.items())
+        for size, workers in idle.items():
+            while free < cores and workers:
                 ray.kill(workers.pop(), no_restart=True)
-                self._free_cores += size
-        return self._new_worker(cores)
+                free += size
+        there = NodeAffinitySchedulingStrategy(node.node_id, soft=False)
+        return _TRIAL_WORKER.options(num_cpus=cores, scheduling_strategy=there).remote(sys.path)
 
-    def _new_worker(self, cores: int) -> Any:
-        self._free_cores -= cores
-        return _TRIAL_WORKER.options(num_cpus=cores).remote(sys.path)
+
+def _name(node: Mapping[str, Any]) -> str:
+    """What people call a node of `ray.nodes()`, and by what of its id Ray's own words do."""
+    hostname, named = node["NodeManagerHostname"], node.get("NodeName")
+    called = hostname if named in (None, "", node["NodeManagerAddress"]) else named
+    return f"node {called} ({node['NodeID'][:8]})"
 
 
 def _watchdogs_word(running: _Running) -> str | None:
     """Why the trial's watchdog killed its worker; None if it was not the watchdog."""
+    node_id = running.node.node_id
+    if node_id == ray.get_runtime_context().get_node_id():
+        return take_note(running.note)
+    there = NodeAffinitySchedulingStrategy(node_id, soft=False)
+    task = ray.remote(num_cpus=0, max_retries=0, scheduling_strategy=there)(take_note)
     try:
-        node = ray.get(running.node, timeout=NOTE_SECONDS)
-        if node == ray.get_runtime_context().get_node_id():
-            return _take_note(running.note)
-        there = NodeAffinitySchedulingStrategy(node, soft=False)
-        task = ray.remote(num_cpus=0, max_retries=0, scheduling_strategy=there)(_take_note)
         word: str | None = ray.get(task.remote(running.note), timeout=NOTE_SECONDS)
     except (RayError, GetTimeoutError):  # the node is gone as well
         return None
     return word
 
 
-def _take_note(path: str) -> str | None:
-    note = Path(path)
-    try:
-        text = note.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
-    note.unlink()
-    return text
-
-
-def _connect(address: str, mark: Mark) -> None:
-    """Join the cluster at `address`, or start a Ray of our own for `local`."""
+def _connect(address: str, mark: Mark, runtime_env: Mapping[str, Any]) -> bool:
+    """Join the cluster at `address`, or start a Ray of our own for `local`; returns whether it
+    is our own."""
     if address == "auto":
         # Ray's own `auto` joins any Ray of this machine: another launcher's, which ends with it.
         address = os.environ.get("RAY_ADDRESS") or "local"
@@ -270,17 +344,18 @@ def _connect(address: str, mark: Mark) -> None:
     common: dict[str, Any] = {
         "logging_level": logging.ERROR,
         "log_to_driver": False,
-        "runtime_env": {"env_vars": SINGLE_THREADED},
+        "runtime_env": {**runtime_env, "env_vars": SINGLE_THREADED},
         "namespace": f"sweeper-{os.getpid()}-{time.time_ns()}",
     }
     if address != "local":
         try:
             ray.init(address=address, **common)
-            return
-        except ConnectionError as error:
-            raise InputError(f"ray: no cluster answers at {address!r}: {error}") from error
+        except (ConnectionError, RuntimeError) as error:  # RuntimeError: another Ray or Python
+            raise InputError(f"ray: cannot join the cluster at {address!r}: {error}") from error
+        return False
     with marking(mark):
         context = ray.init(
             address="local", num_cpus=len(usable_cores()), include_dashboard=False, **common
         )
     Path(context.address_info["session_dir"], FILE).write_text(str(mark), encoding="utf-8")
+    return True

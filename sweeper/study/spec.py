@@ -153,6 +153,11 @@ class RaySpec(Spec):
     address: str = Field(default="auto", pattern=r"^(auto|local|(ray://)?[\w.-]+:\d{1,5})$")
     """`auto` joins the cluster that the environment variable RAY_ADDRESS names and starts a
     local Ray where it names none; `local` always starts one; `host:port` joins that cluster."""
+    working_dir: bool | Annotated[str, Field(min_length=1)] = False
+    """Whether the study's folder, or another (relative to it), is sent to the nodes of a cluster,
+    where its modules are importable: at most 100 MiB. A local Ray sees the folder as it is."""
+    pip: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], as_tuple] = ()
+    """What pip installs for the study on each node of a cluster, before its first trial there."""
 
 
 class StudySpec(Spec):

@@ -22,14 +22,18 @@ class Watchdog:
     With `own_group` this process first becomes the leader of a process group of its own, and
     the whole group is ended, also once this process has died by itself. Without, only this
     process and its descendants are: its group may hold the user's shell or the rest of a pipe.
+
+    `tied_to` is a process whose death ends this one as well: a Ray worker outlives a raylet that
+    was killed, and would keep its cores.
     """
 
-    def __init__(self, *, own_group: bool) -> None:
+    def __init__(self, *, own_group: bool, tied_to: int | None = None) -> None:
         if own_group and os.getpgrp() != os.getpid():
             os.setpgid(0, 0)
         # Isolated and without `site`: a third of the start-up time, and nobody's `.pth` files.
         program = (sys.executable, "-I", "-S", str(_PROGRAM), str(os.getpid()))
-        self._command = (*program, "group" if own_group else "tree")
+        tie = () if tied_to is None else (str(tied_to),)
+        self._command = (*program, "group" if own_group else "tree", *tie)
         self._process = self._start()
         self.note: Path | None = None
         """Where it leaves the reason, just before it strikes, for those who find the trial

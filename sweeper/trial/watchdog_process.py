@@ -1,8 +1,8 @@
-"""What a `Watchdog` runs: `python -I -S watchdog_process.py OWNER group|tree`.
+"""What a `Watchdog` runs: `python -I -S watchdog_process.py OWNER group|tree [TIED_TO]`.
 
 Imports as little as it can. It reads commands from its standard input, a line each:
 `SECONDS<tab>NOTE<tab>REASON` arms it, `disarm` and `close` do what they say. End-of-file
-means that its owner has died.
+means that its owner has died. The owner dies with the process TIED_TO, if one is given.
 """
 
 from __future__ import annotations
@@ -16,11 +16,17 @@ _DAY = 86_400.0
 _SIGKILL = 9  # importing `signal` would take longer than all the rest
 
 
-def watch(owner: int, *, owns_group: bool) -> None:
+def watch(owner: int, *, owns_group: bool, tied_to: int | None = None) -> None:
     """Serve the owner until it closes, dies, or is put to death."""
     limit: tuple[float, str, str] | None = None
     commands = select.poll()
     commands.register(0, select.POLLIN)
+    if tied_to is not None and hasattr(os, "pidfd_open"):  # Linux
+        try:
+            commands.register(os.pidfd_open(tied_to), select.POLLIN)
+        except ProcessLookupError:
+            kill(owner, owns_group=owns_group)
+            return
     unread = b""
     while True:
         left = _DAY if limit is None else limit[0] - time.monotonic()
@@ -29,8 +35,12 @@ def watch(owner: int, *, owns_group: bool) -> None:
             _, note, reason = limit
             strike(owner, owns_group=owns_group, note=note, reason=reason)
             return
-        if not commands.poll(min(left, _DAY) * 1000):
+        ready = commands.poll(min(left, _DAY) * 1000)
+        if not ready:
             continue
+        if all(descriptor != 0 for descriptor, _ in ready):
+            kill(owner, owns_group=owns_group)
+            return
         data = os.read(0, 65_536)
         if not data:
             if owns_group:  # what the dead has left behind
@@ -47,12 +57,17 @@ def watch(owner: int, *, owns_group: bool) -> None:
 
 
 def strike(owner: int, *, owns_group: bool, note: str, reason: str) -> None:
-    """Say why, then kill the owner and all that it started."""
+    """Say why, then kill."""
     if note:
         with open(note, "x", encoding="utf-8") as file:
             file.write(reason)
     sys.stderr.write(f"sweeper: TIMEOUT: {reason}\n")
     sys.stderr.flush()
+    kill(owner, owns_group=owns_group)
+
+
+def kill(owner: int, *, owns_group: bool) -> None:
+    """End the owner and all that it started."""
     descendants = [pid for pid in _descendants(owner) if pid != os.getpid()]
     for pid in (owner, *descendants):
         try:
@@ -94,4 +109,5 @@ def _descendants(owner: int) -> list[int]:
 
 
 if __name__ == "__main__":
-    watch(int(sys.argv[1]), owns_group=sys.argv[2] == "group")
+    _tied_to = int(sys.argv[3]) if len(sys.argv) > 3 else None
+    watch(int(sys.argv[1]), owns_group=sys.argv[2] == "group", tied_to=_tied_to)

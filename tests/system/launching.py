@@ -115,6 +115,12 @@ class World:
         state = str(self.folder / "state")
         return {"SWEEPER_DB": self.url, LEASES: self.leases, "XDG_STATE_HOME": state}
 
+    @property
+    def spooled(self) -> str:
+        """What waits for the database, as text."""
+        files = (self.folder / "state" / "sweeper" / "spool").glob("*")
+        return "".join(path.read_text() for path in files)
+
     def study(self, name: str = "study.yaml", **changes: Any) -> Path:
         """Write the study file; keys of `trial` replace those of STUDY one by one."""
         trial = {**STUDY["trial"], **changes.pop("trial", {})}
@@ -212,8 +218,8 @@ class World:
 
     def env_workers(self) -> list[psutil.Process]:
         """Environment processes: forked by a server that each worker has."""
-        servers = [server for worker in self.trial_workers() for server in worker.children()]
-        return [env for server in servers for env in server.children()]
+        servers = [server for worker in self.trial_workers() for server in _children(worker)]
+        return [env for server in servers for env in _children(server)]
 
     def assert_nothing_left(self, seconds: float = 15.0) -> None:
         """No process, no entry in the Ray session of a command, no core taken."""
@@ -235,6 +241,13 @@ class World:
         assert self.count("RUNNING") == self.count("QUEUED") == 0
         assert self.sql("SELECT count(*) FROM launchers") == [(0,)]
         self.assert_nothing_left()
+
+
+def _children(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return process.children()
+    except psutil.NoSuchProcess:
+        return []
 
 
 def _title(process: psutil.Process) -> str:

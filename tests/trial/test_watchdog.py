@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ HANG = """
 import ctypes, subprocess, sys
 from pathlib import Path
 from sweeper.trial.watchdog import Watchdog
-watchdog = Watchdog(own_group={own_group})
+watchdog = Watchdog(own_group={own_group}, tied_to={tied_to})
 watchdog.note = Path(sys.argv[1])
 child = subprocess.Popen(["sleep", "1000"], start_new_session={child_escapes})
 print(child.pid, watchdog._process.pid, flush=True)
@@ -29,8 +30,18 @@ ctypes.PyDLL(None).pause()  # in C, with the interpreter's lock held
 class Hung:
     """A program that hangs after `before`, in the group of a shell that waits for it."""
 
-    def __init__(self, folder: Path, before: str, *, own_group: bool, escapes: bool) -> None:
-        program = HANG.format(own_group=own_group, child_escapes=escapes, before=before)
+    def __init__(
+        self,
+        folder: Path,
+        before: str,
+        *,
+        own_group: bool,
+        escapes: bool,
+        tied_to: int | None = None,
+    ) -> None:
+        program = HANG.format(
+            own_group=own_group, child_escapes=escapes, before=before, tied_to=tied_to
+        )
         self.note = folder / "note"
         # The shell is the leader of the group, as an interactive one or a script's is.
         self.shell = subprocess.Popen(
@@ -89,6 +100,32 @@ def test_it_ends_with_its_owner_and_takes_along_what_is_left_of_the_group(
         hung.child.kill()
     hung.end()
     assert not hung.note.exists()
+
+
+@pytest.mark.parametrize("own_group", [True, False])
+def test_it_ends_its_owner_with_the_process_that_it_is_tied_to(
+    tmp_path: Path, own_group: bool
+) -> None:
+    with subprocess.Popen(["sleep", "1000"]) as other:
+        hung = Hung(tmp_path, "", own_group=own_group, escapes=True, tied_to=other.pid)
+        assert hung.owner.is_running()
+        other.kill()
+    out, _ = hung.end()
+    assert out == "code 137\n"
+    assert not hung.note.exists()
+
+
+def test_an_owner_that_is_tied_to_nobody_is_ended() -> None:
+    program = """
+import ctypes, subprocess
+from sweeper.trial.watchdog import Watchdog
+with subprocess.Popen(["true"]) as other:
+    pass
+watchdog = Watchdog(own_group=True, tied_to=other.pid)
+ctypes.PyDLL(None).pause()
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=False, timeout=60)
+    assert done.returncode == -signal.SIGKILL
 
 
 def test_an_owner_that_closes_it_lives_on() -> None:

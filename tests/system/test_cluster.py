@@ -1,0 +1,180 @@
+"""A study on a cluster of several nodes: Ray's own, one raylet each, joined by address."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from ray.cluster_utils import Cluster
+from system.launching import LEASES, Command, World, eventually
+
+from sweeper.trial.cores import usable_cores
+
+pytestmark = pytest.mark.system
+
+ENVIRONMENT = """
+import os, pathlib, worlds
+
+class Placed(worlds.Matching):
+    def __init__(self, folder):
+        place = os.environ.get("PLACE")  # not in the launcher, which looks at it as well
+        if place == "bad":
+            raise RuntimeError("this machine lacks a library")
+        if place:
+            pathlib.Path(folder, place).write_text(__file__)
+"""
+
+
+class Nodes:
+    """Nodes of a cluster whose head runs no trials."""
+
+    def __init__(self, cluster: Cluster, world: World) -> None:
+        self.cluster = cluster
+        self.world = world
+        self._added: list[Any] = []
+
+    def add(self, place: str, *, cores: int = 1, **environment: str) -> Any:
+        """A node of that name, where the environment variable PLACE is so."""
+        environment |= {LEASES: self.world.leases, "PLACE": place}
+        node = self.cluster.add_node(num_cpus=cores, node_name=place, env_vars=environment)
+        self._added.append(node)
+        return node
+
+    def remove(self) -> None:
+        for node in self._added:
+            if node in self.cluster.worker_nodes:
+                self.cluster.remove_node(node, allow_graceful=False)
+
+    def launch(self, *options: str) -> Command:
+        address = self.cluster.address
+        return self.world.start("launch", "study.yaml", "--ray-address", address, *options)
+
+    def assert_nothing_left(self) -> None:
+        """The launcher's workers are gone while the nodes live, and then all is."""
+        eventually(lambda: not self.world.trial_workers())
+        self.remove()
+        self.world.assert_nothing_left()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    yield cluster
+    cluster.shutdown()
+
+
+@pytest.fixture
+def nodes(cluster: Cluster, world: World) -> Iterator[Nodes]:
+    nodes = Nodes(cluster, world)
+    yield nodes
+    nodes.remove()
+
+
+def placed_study(world: World, *, parallelism: Any = None, **changes: Any) -> Path:
+    """A study whose trials leave a file named for the place where they ran, with where their
+    code came from."""
+    (world.folder / "placing.py").write_text(ENVIRONMENT)
+    places = world.folder / "places"
+    places.mkdir()
+    env = {"make": "placing:Placed", "kwargs": {"folder": str(places)}}
+    trial = {"env": env, "budget": {"env_steps": 640}}
+    if parallelism is not None:
+        trial["parallelism"] = parallelism
+    world.study(**changes, trial=trial)
+    return places
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_trials_spread_over_the_nodes_of_our_versions_and_the_study_s_folder_travels(
+    nodes: Nodes,
+) -> None:
+    world = nodes.world
+    places = placed_study(world, ray={"working_dir": True})
+    other = world.folder / "installed" / "gymnasium-99.1.0.dist-info"
+    other.mkdir(parents=True)
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: gymnasium\nVersion: 99.1.0\n")
+    nodes.add("other", PYTHONPATH=f"{other.parent}:{os.environ['PYTHONPATH']}")
+    nodes.add("one")
+    nodes.add("two")
+    launch = nodes.launch()
+    assert launch.wait(120) == 0, launch.text
+    assert names(places) == {"one", "two"}
+    for place in places.iterdir():  # what was sent, not the folder that only the launcher has
+        assert not Path(place.read_text()).is_relative_to(world.folder)
+    assert world.count("COMPLETED") == 4
+    (detail,) = world.sql("SELECT detail FROM events WHERE kind = 'node_refused'")[0]
+    assert detail.startswith("node other ")
+    assert "gets no trials: it has gymnasium 99.1.0 (the launcher has" in detail
+    assert detail in launch.text
+    nodes.assert_nothing_left()
+
+
+def test_a_node_that_dies_costs_its_runs_and_the_others_make_them_again(nodes: Nodes) -> None:
+    world = nodes.world
+    stone = world.waiting_study()
+    nodes.add("one")
+    doomed = nodes.add("doomed")
+    launch = nodes.launch()
+    eventually(lambda: len(world.env_workers()) >= 2)
+    raylet = psutil.Process(doomed.all_processes["raylet"][0].process.pid)
+    raylet.kill()
+    eventually(lambda: world.count("LOST") == 1)
+    stone.unlink()
+    assert launch.wait(120) == 0, launch.text
+    assert world.sql("SELECT number, status FROM trials ORDER BY number") == [
+        (number, "COMPLETED") for number in range(1, 5)
+    ]
+    ended = "SELECT attempt, status, count(*) FROM runs GROUP BY attempt, status ORDER BY 1, 2"
+    assert world.sql(ended) == [(1, "COMPLETED", 3), (1, "LOST", 1), (2, "COMPLETED", 1)]
+    (reason,) = world.sql("SELECT reason FROM runs WHERE status = 'LOST'")[0]
+    assert "lost on node doomed" in reason
+    (detail,) = world.sql("SELECT detail FROM events WHERE kind = 'node_lost'")[0]
+    assert "node doomed" in detail
+    assert "node doomed" in launch.text
+    nodes.assert_nothing_left()
+
+
+@pytest.mark.skipif(len(usable_cores()) < 2, reason="a node has no more cores than there are")
+def test_what_no_node_can_hold_is_refused_before_anything_runs_and_what_one_can_runs_there(
+    nodes: Nodes,
+) -> None:
+    world = nodes.world
+    places = placed_study(world, stop={"trials": 2}, parallelism={"cores": 2, "n_envs": 4})
+    nodes.add("small")
+    refused = nodes.launch()
+    assert refused.wait(120) == 2
+    (line,) = refused.stderr.read_text().splitlines()
+    assert re.search(
+        r"study.yaml:\d+: parallelism.cores cannot be had: no node has more than 1", line
+    )
+    assert not world.sql("SELECT name FROM studies")
+    nodes.add("large", cores=2)
+    launch = nodes.launch()
+    assert launch.wait(120) == 0, launch.text
+    assert names(places) == {"large"}
+    nodes.assert_nothing_left()
+
+
+def test_a_node_that_fails_everything_is_quarantined_and_named(nodes: Nodes) -> None:
+    world = nodes.world
+    placed_study(world, stop={"trials": 12})
+    nodes.add("good")
+    nodes.add("bad")
+    launch = nodes.launch()
+    assert launch.wait(180) == 0, launch.text
+    (detail,) = world.sql("SELECT detail FROM events WHERE kind = 'quarantined'")[0]
+    assert "node bad" in detail
+    assert "this machine lacks a library" in detail
+    assert "node bad" in launch.text
+    (failed,) = world.sql("SELECT count(*) FROM runs WHERE status = 'ERROR'")[0]
+    assert 3 <= failed < 8
+    assert world.count("COMPLETED") == 12 - failed
+    nodes.assert_nothing_left()
