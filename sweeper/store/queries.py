@@ -421,6 +421,13 @@ def _studies(connection: Connection, *where: ColumnElement[bool]) -> list[StudyR
     ]
 
 
+_TRIAL = [field.name for field in fields(TrialRow)]
+# Seventy columns take longer to put into a statement than a trial to be read.
+_TRIAL_ROWS = select(
+    *(trial_results.c[name] if name != "params" else null() for name in _TRIAL)
+).order_by(trial_results.c.number)
+
+
 def _trials(connection: Connection, where: ColumnElement[bool]) -> list[TrialRow]:
     """Of the table `trials`; ten thousand of them must not be waited for."""
     params = t.trial_params.c
@@ -432,15 +439,11 @@ def _trials(connection: Connection, where: ColumnElement[bool]) -> list[TrialRow
         .order_by(params.trial_id, params.path)
     ):
         of_trial[trial_id][path] = text if number is None else _number(text)
-    names = [field.name for field in fields(TrialRow)]
-    at_params, at_reason, at_id = (names.index(n) for n in ("params", "reason", "trial_id"))
+    at_params, at_reason, at_id = map(_TRIAL.index, ("params", "reason", "trial_id"))
     # Below the view, so that only the chosen trials are put together.
     chosen = select(t.trials.c.trial_id).where(where)
-    query = select(
-        *(trial_results.c[name] if name != "params" else null() for name in names)
-    ).where(trial_results.c.trial_id.in_(chosen))
     result = []
-    for row in connection.execute(query.order_by(trial_results.c.number)):
+    for row in connection.execute(_TRIAL_ROWS.where(trial_results.c.trial_id.in_(chosen))):
         values = list(row)
         values[at_params] = of_trial[values[at_id]]
         if values[at_reason]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sweeper.core.records import RunStatus
 from sweeper.report.metrics import METRICS
 from sweeper.store.rows import TrialRow
-from sweeper.study.outcome import has_budget, objectives_of, past_trials
+from sweeper.study.outcome import PastTrials, has_budget, objectives_of
 from sweeper.study.rebuild import PastTrial
 from sweeper.study.replicate import Candidate, next_replicate
 from sweeper.study.sampler import Sampler, Suggestion
@@ -43,6 +43,7 @@ class Agenda:
         self._loaded = loaded
         self._spec = spec = loaded.spec
         self._target = target_trials
+        self._past = PastTrials(spec)
         self._maximize = [direction == "maximize" for direction in spec.objectives.values()]
         self.sampler = Sampler(
             loaded.space,
@@ -77,7 +78,7 @@ class Agenda:
                 return Again(number)
         if not self._may_grow(len(trials), n_repeats):
             return None
-        suggestion = self.sampler.ask(past_trials(trials, self._spec), repeats=n_repeats)
+        suggestion = self.sampler.ask(self._past(trials), repeats=n_repeats)
         if suggestion.duplicate_of is not None:
             return Again(suggestion.duplicate_of)
         return suggestion

@@ -59,7 +59,31 @@ def past_trials(trials: Sequence[TrialRow], spec: StudySpec) -> list[PastTrial]:
     What is still to be run, or to be run again, is pending. Trials of another budget are
     left out, and the baseline, which may differ in what is not searched: neither compares.
     """
-    return [_past(t, spec) for t in trials if t.origin != "baseline" and has_budget(t, spec)]
+    return PastTrials(spec)(trials)
+
+
+class PastTrials:
+    """`past_trials`, asked again and again while a study grows."""
+
+    def __init__(self, spec: StudySpec) -> None:
+        self._spec = spec
+        self._told: dict[int, tuple[TrialRow, PastTrial | None]] = {}
+
+    def __call__(self, trials: Sequence[TrialRow]) -> list[PastTrial]:
+        """Of each trial; a row that is known from before is not looked at again."""
+        told: list[PastTrial] = []
+        for trial in trials:
+            row, past = self._told.get(trial.number, (None, None))
+            if row is not trial:
+                past = self._past(trial)
+                self._told[trial.number] = trial, past
+            if past is not None:
+                told.append(past)
+        return told
+
+    def _past(self, trial: TrialRow) -> PastTrial | None:
+        compares = trial.origin != "baseline" and has_budget(trial, self._spec)
+        return _past(trial, self._spec) if compares else None
 
 
 def has_budget(trial: TrialRow, spec: StudySpec) -> bool:
