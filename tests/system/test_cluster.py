@@ -30,6 +30,10 @@ class Placed(worlds.Matching):
 """
 
 
+N_ENV_WORKERS = 1
+"""Environment processes of a trial with one core."""
+
+
 class Nodes:
     """Nodes of a cluster whose head runs no trials."""
 
@@ -117,16 +121,20 @@ def test_trials_spread_over_the_nodes_of_our_versions_and_the_study_s_folder_tra
     nodes.assert_nothing_left()
 
 
-def test_a_node_that_dies_costs_its_runs_and_the_others_make_them_again(nodes: Nodes) -> None:
+def test_a_node_that_dies_costs_its_runs_and_old_and_new_ones_make_them_again(
+    nodes: Nodes,
+) -> None:
     world = nodes.world
     stone = world.waiting_study()
     nodes.add("one")
     doomed = nodes.add("doomed")
     launch = nodes.launch()
-    eventually(lambda: len(world.env_workers()) >= 2)
+    eventually(lambda: len(world.env_workers()) >= 2 * N_ENV_WORKERS)
     raylet = psutil.Process(doomed.all_processes["raylet"][0].process.pid)
     raylet.kill()
     eventually(lambda: world.count("LOST") == 1)
+    nodes.add("late")
+    eventually(lambda: len(world.env_workers()) >= 2 * N_ENV_WORKERS)  # it has joined
     stone.unlink()
     assert launch.wait(120) == 0, launch.text
     assert world.sql("SELECT number, status FROM trials ORDER BY number") == [
