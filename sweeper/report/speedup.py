@@ -45,7 +45,7 @@ class SpeedUp:
 
     ratio: float
     low: float | None
-    """95% interval, bootstrap over seeds; None where a side has one seed. 0 stands for seeds that do
+    """95% interval, bootstrap over seeds; None where a side has one. 0 stands for seeds that do
     not reach the target."""
     high: float | None
     target_return: float
