@@ -2,7 +2,10 @@
 
 import ctypes
 import os
+import resource
 import signal
+import subprocess
+import threading
 import time
 
 import gymnasium
@@ -147,3 +150,60 @@ class Hanging(Constant):
         if self.left < 0:
             ctypes.PyDLL(None).pause()
         return super().step(action)
+
+
+class Odd(Constant):
+    """Does to its process what it should not, from its first reset on: `how` says what.
+    ODD_MARK in their environment tells the processes that it starts."""
+
+    def __init__(self, how, mark=""):
+        super().__init__()
+        self.how, self.mark, self.resets, self.leaked = how, mark, 0, []
+        if how == "space of bytes":
+            self.observation_space = spaces.Box(0, 255, (2,), np.uint8)
+
+    def reset(self, **kwargs):
+        self.resets += 1
+        if self.resets == 1:
+            self._begin()
+        elif self.how == "hangs in reset":
+            time.sleep(3600)
+        return super().reset(**kwargs)
+
+    def _begin(self):
+        os.environ["ODD_MARK"] = self.mark
+        match self.how:
+            case "changes directory":
+                os.chdir("/")
+            case "ignores signals":
+                for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                    signal.signal(number, signal.SIG_IGN)
+            case "starts threads":
+                threading.Thread(target=time.sleep, args=(3600,)).start()
+            case "leaks":
+                with open("/proc/self/statm") as file:
+                    size = int(file.read().split()[0]) * resource.getpagesize()
+                resource.setrlimit(resource.RLIMIT_AS, (size + 2**28, resource.RLIM_INFINITY))
+            case "starts processes":
+                self.child = subprocess.Popen(["sleep", "3600"])
+                # And one that no group, session or parent leads to.
+                subprocess.call("setsid sleep 3600 &", shell=True, start_new_session=True)
+
+    def step(self, action):
+        observation, *rest = super().step(action)
+        match self.how:
+            case "prints a lot":
+                print("chatter " * 1000)  # noqa: T201
+            case "wrong shape":
+                observation = observation[:1]
+            case "wrong type":
+                observation = ["a", "b"]
+            case "nan reward":
+                rest[0] = float("nan")
+            case "leaks":
+                self.leaked.append(bytearray(2**24))
+        return observation, *rest
+
+    def close(self):
+        if self.how == "ignores signals" and self.resets:
+            time.sleep(3600)

@@ -11,6 +11,7 @@
      │    └── LauncherBusyError    (store) another launcher works on the study
      ├── EnvError              the environment failed
      │    ├── EnvWorkerError   an exception inside an environment; index, seed, traceback
+     │    │    └── EnvMemoryError   there was no memory left for it
      │    ├── EnvTimeoutError  a step or reset outlived its limit
      │    └── EnvLostError     an environment process died without a word
      ├── LeaseLostError        (store) another launcher took this one for dead
@@ -48,6 +49,10 @@ class EnvError(SweeperError):
 
 class EnvWorkerError(EnvError):
     """An environment raised: the message carries its index, seed and traceback."""
+
+
+class EnvMemoryError(EnvWorkerError):
+    """An environment could have no more memory."""
 
 
 class EnvTimeoutError(EnvError):

@@ -15,7 +15,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from sweeper.core.errors import EnvWorkerError, InputError
+from sweeper.core.errors import EnvMemoryError, EnvWorkerError, InputError
 from sweeper.envs.arrays import VecArrays, check_spaces, leaves
 
 EnvFn = Callable[[], gymnasium.Env[Any, Any]]
@@ -23,6 +23,8 @@ ActionMode = Literal["clip", "rescale", "none"]
 
 ENV_FAULTS = (Exception, SystemExit)
 """What is the environment's fault, whatever it is; not a Ctrl-C."""
+_FITTING = {"b": "b", "i": "biu", "u": "biu", "f": "biuf"}
+"""Kind of a space's numbers (numpy's letter) -> those that can stand for it."""
 
 
 def env_seeds(seed: int, n_envs: int) -> list[int]:
@@ -112,7 +114,7 @@ class EnvBlock:
             for k, reset in enumerate(self._resets):
                 self._cursor[0] = self._indices[k]
                 observation, _ = reset(seed=self._seeds[k]) if self._fresh else reset()
-                self._check_shapes(observation)
+                self._check(observation)
                 self._write(self._arrays.observation, k, observation)
         except ENV_FAULTS as error:
             raise_env_error(error, self._indices[k], self._seeds[k], "reset")
@@ -135,6 +137,7 @@ class EnvBlock:
             arrays.truncated.fill(False)
             self._flags_set = False
         self._tick += 1
+        is_first = self._tick == 1
         k = 0
         try:
             for k, (step, action) in enumerate(
@@ -142,6 +145,8 @@ class EnvBlock:
             ):
                 cursor[0] = first + k
                 observation, reward, terminated, truncated, _ = step(action)
+                if is_first:
+                    self._check(observation)
                 reward_out[k] = reward
                 # float: a float32 reward would otherwise be summed in float32
                 returns[k] += float(reward)
@@ -173,15 +178,15 @@ class EnvBlock:
         else:
             out[k] = observation
 
-    def _check_shapes(self, observation: Any) -> None:
-        # Assigning to a row would broadcast a wrong shape without a word.
+    def _check(self, observation: Any) -> None:
+        # Assigning to a row would broadcast a wrong shape, and cut off fractions, without a word.
         for leaf in self._leaves:
-            shape = np.shape(leaf.of(observation))
-            if shape != leaf.space.shape:
-                name = f" {leaf.key!r}" if leaf.path else ""
-                raise ValueError(
-                    f"observation{name} has shape {shape}, its space says {leaf.space.shape}"
-                )
+            given, space = np.asarray(leaf.of(observation)), leaf.space
+            name = f"observation {leaf.key!r}" if leaf.path else "observation"
+            if given.shape != space.shape:
+                raise ValueError(f"{name} has shape {given.shape}, its space says {space.shape}")
+            if space.dtype is not None and given.dtype.kind not in _FITTING[space.dtype.kind]:
+                raise ValueError(f"{name} is {given.dtype}, its space says {space.dtype}")
 
 
 def action_reader(
@@ -237,7 +242,8 @@ def policy_action_space(space: gymnasium.Space[Any], mode: ActionMode) -> gymnas
 
 def raise_env_error(error: BaseException, index: int, seed: int, where: str) -> NoReturn:
     """Raise EnvWorkerError for what environment `index` raised in `where`."""
-    raise EnvWorkerError(describe_error(error, one_environment(index, seed), where)) from error
+    kind = EnvMemoryError if isinstance(error, MemoryError) else EnvWorkerError
+    raise kind(describe_error(error, one_environment(index, seed), where)) from error
 
 
 def one_environment(index: int, seed: int) -> str:

@@ -20,6 +20,7 @@ from sweeper.core.clock import Clock, Deadline, MonotonicClock, StopSignal
 from sweeper.core.errors import (
     DivergedError,
     EnvLostError,
+    EnvMemoryError,
     EnvTimeoutError,
     LimitError,
     SweeperError,
@@ -280,17 +281,19 @@ class _Trial:
         )
 
     def _evaluate(self, learner: Learner) -> Iterator[Evaluation]:
-        began = self._clock.now()
-        seconds = 2 * self._spec.evaluation.max_seconds + self._spec.limits.grace_seconds
+        began, spec = self._clock.now(), self._spec
+        seconds = 2 * spec.evaluation.max_seconds + spec.limits.grace_seconds
         self._limit(seconds, f"evaluation did not end within {seconds:g} s")
         for deterministic in (True, False):
             episodes = evaluate(
                 learner,
-                self._spec.env,
-                self._spec.evaluation,
+                spec.env,
+                spec.evaluation,
                 deterministic=deterministic,
                 normalizer=self._observation,
                 clock=self._clock,
+                vec_env="subproc" if spec.parallelism.vec_env == "subproc" else "serial",
+                start_method=spec.parallelism.start_method,
             )
             self._evaluations.extend(episodes)
             yield from episodes
@@ -378,7 +381,7 @@ def _status_of(error: Exception) -> RunStatus:
             return RunStatus.TIMEOUT
         case EnvLostError():
             return RunStatus.LOST
-        case MemoryError():
+        case MemoryError() | EnvMemoryError():
             return RunStatus.OOM
         case _:
             return RunStatus.ERROR

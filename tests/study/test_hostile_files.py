@@ -127,7 +127,7 @@ def mutated(draw: st.DrawFn) -> Any:
                 other, there = draw(st.sampled_from(list(places(data))))
                 parent[key] = copy.deepcopy(other[there])
             case "wrap":
-                value = parent[key]
+                value = copy.deepcopy(parent[key])
                 parent[key] = draw(st.sampled_from(([value], {"kind": value}, {str(key): value})))
             case "rename" if isinstance(parent, dict):
                 names = [*KEYS, *parent]
@@ -135,7 +135,7 @@ def mutated(draw: st.DrawFn) -> Any:
             case "repeat" if isinstance(parent, list):
                 parent *= draw(st.integers(0, 40))
             case _:
-                parent[key] = draw(st.sampled_from(VALUES))
+                parent[key] = copy.deepcopy(draw(st.sampled_from(VALUES)))
     return data
 
 
