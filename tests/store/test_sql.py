@@ -141,3 +141,8 @@ def test_the_engine_serves_other_queries_while_an_answer_is_read(trials, reader)
     result = run_sql(reader, "SELECT number FROM trials")
     assert answer(reader, "SELECT count(*) FROM trials")[1] == [(3,)]
     assert len(list(result.rows)) == 3
+
+
+def test_postgresql_plans_for_the_whole_answer_and_not_for_its_first_rows(postgres_reader):
+    _, rows = answer(postgres_reader, "SELECT current_setting('cursor_tuple_fraction')")
+    assert rows == [("1",)]
