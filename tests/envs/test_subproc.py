@@ -314,8 +314,9 @@ def test_a_daemonic_process_can_have_workers():
 
 def test_ctrl_c_interrupts_the_owner_which_closes_its_workers():
     program = """
-        import functools, toys, numpy, psutil
+        import functools, signal, toys, numpy, psutil
         from sweeper.envs import subproc
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
         subproc.CLOSE_SECONDS = 0.1
         fns = [functools.partial(toys.Faulty, "hang", "step")] * 2
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -13,6 +14,7 @@ import termios
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from sqlalchemy import text
 from system.launching import World, eventually
@@ -126,11 +128,15 @@ def test_what_launchers_left_that_died_with_their_reapers_is_ended(world: World)
     world.waiting_study(stop={"trials": 2})
     dead = world.launch()
     eventually(world.env_workers)
-    for process in world.processes():
-        if "sweeper.study.reaper" in process.cmdline():
-            process.kill()
-        elif process.pid != dead.pid:
-            process.suspend()  # else Ray's own would soon end by themselves
+    # Else Ray's own, and workers whose raylet is gone, would soon end by themselves: all of them,
+    # those that were started while the others were being stopped as well.
+    while moving := [process for process in world.processes() if not _is_stopped(process)]:
+        for process in moving:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if "sweeper.study.reaper" in process.cmdline():
+                    process.kill()
+                else:
+                    process.suspend()
     dead.signal(signal.SIGKILL)
     dead.wait()
     world.study("alive.yaml", study="alive", stop={"trials": 100})
@@ -281,3 +287,10 @@ def execute(world: World, statement: str) -> None:
     with engine.begin() as connection:
         connection.execute(text(statement))
     engine.dispose()
+
+
+def _is_stopped(process: psutil.Process) -> bool:
+    try:
+        return process.status() in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
