@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from typing import Any, Self
 
@@ -17,7 +18,7 @@ from sweeper.envs.vec_env import Observation, VecEnv, VecStep
 ALL = slice(None)
 
 
-class VecEnvWrapper:
+class VecEnvWrapper(ABC):
     """A VecEnv that looks at, or changes, the steps of another."""
 
     def __init__(self, vec_env: VecEnv) -> None:
@@ -49,9 +50,9 @@ class VecEnvWrapper:
         """See VecEnv."""
         self.vec_env.close()
 
+    @abstractmethod
     def _stepped(self, step: VecStep, rows: slice) -> VecStep:
         """The step of the environments `rows`, as this wrapper hands it on."""
-        raise NotImplementedError
 
     def __enter__(self) -> Self:
         return self

@@ -72,6 +72,7 @@ class SB3Learner:
                 seed=seed,
                 device="cpu",
             )
+        # What it raises, one or the other, for spaces that it has no policy or buffer for.
         except (AssertionError, NotImplementedError, ValueError) as error:
             raise InputError(f"sb3: Stable-Baselines3 cannot train on this: {error}") from error
         self.model.set_logger(Logger(folder=None, output_formats=[]))

@@ -58,12 +58,12 @@ class SB3VecEnv(BaseVecEnv):  # type: ignore[misc]
         return [None] * self.num_envs
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Refused."""
-        raise NotImplementedError
+        """Refused: environments live in workers that take steps alone, and PPO sets nothing."""
+        raise AttributeError(f"{attr_name}: environments' attributes cannot be set from here")
 
     def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> Any:
-        """Refused."""
-        raise NotImplementedError
+        """Refused, for the same reason."""
+        raise AttributeError(f"{method_name}: environments' methods cannot be called from here")
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
         """Never, as far as it can tell."""
