@@ -59,10 +59,12 @@ class SB3VecEnv(BaseVecEnv):  # type: ignore[misc]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
         """Refused: environments live in workers that take steps alone, and PPO sets nothing."""
+        del value, indices
         raise AttributeError(f"{attr_name}: environments' attributes cannot be set from here")
 
     def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> Any:
         """Refused, for the same reason."""
+        del args, indices, kwargs
         raise AttributeError(f"{method_name}: environments' methods cannot be called from here")
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
