@@ -18,7 +18,7 @@ from sweeper.cli.reading import reading
 from sweeper.core.clock import utc_now
 from sweeper.core.errors import InputError
 from sweeper.core.state import state_folder
-from sweeper.store import queries
+from sweeper.store import launches, queries
 
 POLL_SECONDS = 0.2
 
@@ -55,7 +55,7 @@ def show_log(name: str | None, *, db: str, lines: int | None, follow: bool) -> N
 
 
 def _find(engine: Engine, study_id: int, name: str) -> Path:
-    place = queries.log_of(engine, study_id)
+    place = launches.log_of(engine, study_id)
     if place is None:
         raise InputError(f"study {name!r} has no log: it was never launched with --detach")
     host, path = place

@@ -16,7 +16,7 @@ from sweeper.cli.printing import print_json
 from sweeper.cli.reading import reading
 from sweeper.cli.table import print_table
 from sweeper.core.clock import utc_now
-from sweeper.store import queries
+from sweeper.store import launches, queries
 from sweeper.store.lease import LauncherBusyError, is_held
 from sweeper.store.rows import StudyRow
 from sweeper.store.store import Store
@@ -82,7 +82,7 @@ def _abandoned(db: str) -> list[tuple[StudyRow, str, str]]:
     with reading(db) as engine:
         for study in queries.studies(engine):
             row = queries.launcher(engine, study.study_id)
-            n = queries.count_unfinished_runs(engine, study.study_id)
+            n = launches.count_unfinished_runs(engine, study.study_id)
             if n and (row is None or not is_held(row, host=here, now=utc_now())):
                 who = "unknown" if row is None else f"process {row.pid} on {row.host}"
                 found.append((study, f"{n} of {study.name!r}", who))

@@ -8,7 +8,7 @@ from sweeper.cli.printing import print_json
 from sweeper.cli.reading import reading
 from sweeper.core.errors import InputError
 from sweeper.core.records import RunStatus
-from sweeper.store import queries
+from sweeper.store import launches, queries
 from sweeper.store.rows import RETRY, AttemptRow
 from sweeper.store.store import Store
 from sweeper.study.attempts import MOST_ATTEMPTS, NEVER, ON_REQUEST
@@ -20,7 +20,7 @@ def retry_runs(name: str, *, db: str, statuses: str, as_json: bool) -> None:
     wanted = parse_statuses(statuses)
     with reading(db) as engine:
         study = queries.study(engine, name)
-        found = [a for a in queries.last_attempts(engine, study.study_id) if a.status in wanted]
+        found = [a for a in launches.last_attempts(engine, study.study_id) if a.status in wanted]
     spent = [attempt for attempt in found if attempt.attempt >= MOST_ATTEMPTS]
     asked = [attempt for attempt in found if attempt.attempt < MOST_ATTEMPTS]
     with Store.open(db) as store:

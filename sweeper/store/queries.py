@@ -9,7 +9,7 @@ from dataclasses import fields
 from difflib import get_close_matches
 from functools import lru_cache
 from itertools import groupby
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Engine, Select, func, null, select
 
@@ -18,9 +18,6 @@ from sweeper.core.records import RunStatus
 from sweeper.store import schema as t
 from sweeper.store.connect import open_read_only, require_current
 from sweeper.store.rows import (
-    LOG,
-    RETRY,
-    AttemptRow,
     CurvePoint,
     EvaluationRow,
     EventRow,
@@ -29,10 +26,8 @@ from sweeper.store.rows import (
     LauncherRow,
     MeasurementRow,
     ParamValue,
-    RungRow,
     RunRow,
     SlotRow,
-    Stop,
     StudyRow,
     TrialRow,
 )
@@ -126,7 +121,7 @@ def runs(engine: Engine, trial_id: int) -> list[RunRow]:
         .where(t.runs.c.trial_id == trial_id)
         .order_by(t.runs.c.run_id)
     )
-    return _rows(engine, RunRow, query)
+    return read_rows(engine, RunRow, query)
 
 
 def study_runs(engine: Engine, study_id: int) -> list[SlotRow]:
@@ -141,7 +136,7 @@ def study_runs(engine: Engine, study_id: int) -> list[SlotRow]:
         .where(t.trials.c.study_id == study_id)
         .order_by(t.runs.c.run_id)
     )
-    return _rows(engine, SlotRow, query)
+    return read_rows(engine, SlotRow, query)
 
 
 def curves(engine: Engine, trial_ids: Collection[int]) -> dict[int, list[list[CurvePoint]]]:
@@ -169,7 +164,7 @@ def curves(engine: Engine, trial_ids: Collection[int]) -> dict[int, list[list[Cu
         .order_by(table.run_id, table.env_steps)
     )
     found: dict[int, list[list[CurvePoint]]] = defaultdict(list)
-    for _, points in groupby(_rows(engine, CurvePoint, query), key=lambda point: point.run_id):
+    for _, points in groupby(read_rows(engine, CurvePoint, query), key=lambda point: point.run_id):
         curve = list(points)
         found[curve[0].trial_id].append(curve)
     return dict(found)
@@ -190,21 +185,21 @@ def importances(engine: Engine, study_id: int) -> list[ImportanceRow]:
         .where(table.study_id == study_id)
         .order_by(table.objective, table.importance.desc())
     )
-    return _rows(engine, ImportanceRow, query)
+    return read_rows(engine, ImportanceRow, query)
 
 
 def launcher(engine: Engine, study_id: int) -> LauncherRow | None:
     """Who holds the study; `lease.is_held` tells whether it still lives."""
     table = t.launchers.c
     query = select(*(table[field.name] for field in fields(LauncherRow)))
-    return next(iter(_rows(engine, LauncherRow, query.where(table.study_id == study_id))), None)
+    return next(iter(read_rows(engine, LauncherRow, query.where(table.study_id == study_id))), None)
 
 
 def measurements(engine: Engine, run_id: int) -> list[MeasurementRow]:
     """The learning curve of a run, in order of time."""
     table = t.measurements
     query = select(*(table.c[field.name] for field in fields(MeasurementRow)))
-    return _rows(
+    return read_rows(
         engine, MeasurementRow, query.where(table.c.run_id == run_id).order_by(table.c.env_steps)
     )
 
@@ -213,7 +208,7 @@ def evaluations(engine: Engine, run_id: int) -> list[EvaluationRow]:
     """The evaluation episodes of a run, the deterministic ones first."""
     table = t.evaluations
     query = select(*(table.c[field.name] for field in fields(EvaluationRow)))
-    return _rows(
+    return read_rows(
         engine,
         EvaluationRow,
         query.where(table.c.run_id == run_id).order_by(
@@ -226,127 +221,18 @@ def events(engine: Engine, study_id: int, limit: int = 100) -> list[EventRow]:
     """The latest events of a study, newest first."""
     table = t.events
     query = select(*(table.c[field.name] for field in fields(EventRow)))
-    return _rows(
+    return read_rows(
         engine,
         EventRow,
         query.where(table.c.study_id == study_id).order_by(table.c.event_id.desc()).limit(limit),
     )
 
 
-def count_runs(engine: Engine, study_id: int, kind: str) -> int:
-    """Runs of a kind (first | replicate | retry | confirm) that a study has made."""
-    query = (
-        select(func.count())
-        .select_from(t.runs)
-        .join(t.trials, t.trials.c.trial_id == t.runs.c.trial_id)
-        .where(t.trials.c.study_id == study_id, t.runs.c.kind == kind)
-    )
-    with engine.connect() as connection:
-        return int(connection.scalar(query) or 0)
-
-
-def count_unfinished_runs(engine: Engine, study_id: int) -> int:
-    """Runs of a study that have not ended, as far as the database knows."""
-    query = (
-        select(func.count())
-        .select_from(t.runs)
-        .join(t.trials, t.trials.c.trial_id == t.runs.c.trial_id)
-        .where(t.trials.c.study_id == study_id, t.runs.c.ended_at.is_(None))
-    )
-    with engine.connect() as connection:
-        return int(connection.scalar(query) or 0)
-
-
-def last_attempts(engine: Engine, study_id: int) -> list[AttemptRow]:
-    """Of each trial and tuning seed of a study the last attempt, by number."""
-    runs, events = t.runs.c, t.events.c
-    last = (
-        select(func.max(runs.run_id))
-        .join(t.trials, t.trials.c.trial_id == runs.trial_id)
-        .where(t.trials.c.study_id == study_id, runs.seed_kind == "tuning")
-        .group_by(runs.trial_id, runs.seed)
-    )
-    asked = select(events.run_id).where(events.study_id == study_id, events.kind == RETRY)
-    query = (
-        select(
-            runs.run_id,
-            runs.trial_id,
-            t.trials.c.number,
-            runs.seed,
-            runs.attempt,
-            runs.status,
-            runs.run_id.in_(asked).label("is_asked"),
-        )
-        .join(t.trials, t.trials.c.trial_id == runs.trial_id)
-        .where(runs.run_id.in_(last))
-        .order_by(t.trials.c.number, runs.run_id)
-    )
-    return _rows(engine, AttemptRow, query)
-
-
-def stop_asked(engine: Engine, study_id: int, launcher_id: str) -> Stop | None:
-    """How this launcher of the study is asked to stop, if it is."""
-    events = t.events.c
-    query = select(func.max(events.kind)).where(
-        events.study_id == study_id,
-        events.kind.in_(get_args(Stop)),
-        events.detail == launcher_id,
-    )
-    with engine.connect() as connection:
-        asked: Stop | None = connection.scalar(query)  # "stop_now" is the greater
-    return asked
-
-
-def log_of(engine: Engine, study_id: int) -> tuple[str, str] | None:
-    """(host, path) of the log of the study's last launch that has one."""
-    events = t.events.c
-    query = select(events.detail).where(events.study_id == study_id, events.kind == LOG)
-    with engine.connect() as connection:
-        place = connection.scalar(query.order_by(events.event_id.desc()).limit(1))
-    if place is None:
-        return None
-    host, _, path = place.partition(":")
-    return host, path
-
-
-def points_at(engine: Engine, study_id: int, progress: float) -> list[RungRow]:
-    """Where each run of a study with a tuning seed stood once it had spent a share of its
-    budget: its first measurement from there on that has a training return."""
-    points = t.measurements.c
-    first = (
-        select(points.run_id, func.min(points.env_steps).label("env_steps"))
-        .join(t.runs, t.runs.c.run_id == points.run_id)
-        .join(t.trials, t.trials.c.trial_id == t.runs.c.trial_id)
-        .where(
-            t.trials.c.study_id == study_id,
-            t.runs.c.seed_kind == "tuning",
-            points.progress >= progress,
-            points.training_return.is_not(None),
-        )
-        .group_by(points.run_id)
-        .subquery()
-    )
-    query = (
-        select(
-            t.trials.c.number,
-            t.runs.c.seed,
-            points.progress,
-            points.training_return,
-            points.steps_per_second,
-        )
-        .join(first, (first.c.run_id == points.run_id) & (first.c.env_steps == points.env_steps))
-        .join(t.runs, t.runs.c.run_id == points.run_id)
-        .join(t.trials, t.trials.c.trial_id == t.runs.c.trial_id)
-        .order_by(points.run_id)
-    )
-    return _rows(engine, RungRow, query)
-
-
 def hosts(engine: Engine) -> list[HostRow]:
     """Every machine that runs have used."""
     table = t.hosts
     query = select(*(table.c[field.name] for field in fields(HostRow)))
-    return _rows(engine, HostRow, query.order_by(table.c.hostname, table.c.host_id))
+    return read_rows(engine, HostRow, query.order_by(table.c.hostname, table.c.host_id))
 
 
 def database_token(engine: Engine) -> str:
@@ -370,7 +256,8 @@ def change_token(engine: Engine, study_id: int) -> str:
 _LAST_LAUNCHED = (t.studies.c.launched_at.desc(), t.studies.c.study_id.desc())
 
 
-def _rows(engine: Engine, row: type[Row], query: Select[Any]) -> list[Row]:
+def read_rows(engine: Engine, row: type[Row], query: Select[Any]) -> list[Row]:
+    """All that a query answers, in rows whose fields are its columns, in order."""
     with engine.connect() as connection:
         return [row(*values) for values in connection.execute(query)]
 

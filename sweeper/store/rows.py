@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from sweeper.core.records import HostRecord
+
 ParamValue = float | int | str | bool | None
 
 
@@ -317,18 +319,7 @@ class EventRow:
 
 
 @dataclass(frozen=True, slots=True)
-class HostRow:
+class HostRow(HostRecord):
     """A machine that runs have used: the columns of `hosts`."""
 
     host_id: int
-    hostname: str
-    hardware_class: str
-    cpu_model: str
-    usable_cores: int
-    memory_bytes: int
-    gpu_model: str | None
-    os: str
-    python: str
-    torch: str
-    gymnasium: str
-    sweeper: str

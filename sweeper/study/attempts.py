@@ -8,7 +8,7 @@ from __future__ import annotations
 from sqlalchemy import Engine
 
 from sweeper.core.records import RunStatus
-from sweeper.store import queries
+from sweeper.store import launches, queries
 from sweeper.store.rows import TrialRow
 from sweeper.study.recorder import Job
 from sweeper.trial.spec import TrialSpec
@@ -40,7 +40,7 @@ def open_jobs(reader: Engine, study_id: int) -> list[Job]:
     """What earlier launches left to be done, by number of trial: what was never begun, what is
     made again by itself, and what was asked for."""
     trials = {trial.trial_id: trial for trial in queries.trials(reader, study_id)}
-    last = queries.last_attempts(reader, study_id)
+    last = launches.last_attempts(reader, study_id)
     begun = {attempt.trial_id for attempt in last}
     jobs = [
         Job(key, trial.number, _spec(trial), "first", 1)

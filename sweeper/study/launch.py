@@ -20,7 +20,7 @@ from sqlalchemy import Engine
 from sweeper.core.clock import BudgetSpec, Clock, MonotonicClock
 from sweeper.core.errors import DatabaseAwayError, InputError
 from sweeper.core.records import Measurement, RunResult, RunStatus
-from sweeper.store import queries
+from sweeper.store import launches, queries
 from sweeper.store.rows import TrialRow
 from sweeper.store.store import Store
 from sweeper.study.agenda import Again, Agenda
@@ -268,11 +268,11 @@ class Launcher:
         for run_id in self._store.mark_lost(study_id, "its launcher died"):
             self._store.add_event("lost", study_id=study_id, run_id=run_id)
         self._jobs.extend(open_jobs(self._reader, study_id))
-        self._repeats = queries.count_runs(self._reader, study_id, "replicate")
+        self._repeats = launches.count_runs(self._reader, study_id, "replicate")
 
     def _heed(self) -> None:
         """Do as `sweeper stop` asks, which may run anywhere."""
-        asked = queries.stop_asked(self._reader, self._ref.study_id, self._claim.launcher_id)
+        asked = launches.stop_asked(self._reader, self._ref.study_id, self._claim.launcher_id)
         if asked == "stop_now":
             raise KeyboardInterrupt
         if asked == "stop" and not self.stopping:
@@ -381,7 +381,7 @@ class Launcher:
     def _rung_points(self) -> Iterator[RungPoint]:
         """What earlier launches saw at the rungs."""
         for rung, share in enumerate(self._spec.pruner.rungs):
-            for point in queries.points_at(self._reader, self._ref.study_id, share):
+            for point in launches.points_at(self._reader, self._ref.study_id, share):
                 trial = self._known.trials[point.number]
                 is_first = point.seed == self._first_seed(point.number)
                 if is_first and trial.origin != "baseline" and has_budget(trial, self._spec):

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import update
 
 from sweeper.core.errors import InputError
-from sweeper.store import queries, schema
+from sweeper.store import launches, queries, schema
 from sweeper.store.lease import LauncherBusyError, LeaseLostError
 from sweeper.store.store import Store
 
@@ -90,21 +90,21 @@ def test_a_launcher_is_asked_to_stop_and_the_next_one_is_not(
     with pytest.raises(InputError, match="study 'a study' is not being launched by anyone"):
         store.ask_to_stop(study_id, how)
     store.acquire_lease(study_id, launcher_id="a", host="node-1", pid=7)
-    assert queries.stop_asked(reader, study_id, "a") is None
+    assert launches.stop_asked(reader, study_id, "a") is None
     assert store.ask_to_stop(study_id, how).pid == 7
-    assert queries.stop_asked(reader, study_id, "a") == how
+    assert launches.stop_asked(reader, study_id, "a") == how
     calendar.advance(31)
     with pytest.raises(InputError):
         store.ask_to_stop(study_id, how)
     store.acquire_lease(study_id, launcher_id="b", host="node-2", pid=8)
-    assert queries.stop_asked(reader, study_id, "b") is None
+    assert launches.stop_asked(reader, study_id, "b") is None
 
 
 def test_who_is_asked_twice_is_asked_to_stop_at_once(store, reader, study_id):
     store.acquire_lease(study_id, launcher_id="a", host="node-1", pid=7)
     for how in ("stop", "stop_now", "stop"):
         store.ask_to_stop(study_id, how)
-    assert queries.stop_asked(reader, study_id, "a") == "stop_now"
+    assert launches.stop_asked(reader, study_id, "a") == "stop_now"
 
 
 def test_a_dead_process_of_this_host_holds_nothing(store, study_id, dead_pid):

@@ -25,3 +25,11 @@ def world(tmp_path: Path) -> Iterator[World]:
     for process in world.processes():
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, world: World) -> World:
+    """A world with its results in each kind of database."""
+    if request.param == "postgresql":
+        world.url = request.getfixturevalue("postgres_url")
+    return world

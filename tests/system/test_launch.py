@@ -36,13 +36,6 @@ def test_a_study_leaves_its_results_and_nothing_else(world: World) -> None:
     assert not re.search(fetched, page)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest, world: World) -> World:
-    if request.param == "postgresql":
-        world.url = request.getfixturevalue("postgres_url")
-    return world
-
-
 def test_the_dashboard_shows_a_study_while_it_runs_and_holds_nothing_up(database: World) -> None:
     world = database
     world.study(trial={"budget": {"seconds": 2}})

@@ -26,13 +26,6 @@ from sweeper.trial.cores import usable_cores
 pytestmark = pytest.mark.system
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest, world: World) -> World:
-    if request.param == "postgresql":
-        world.url = request.getfixturevalue("postgres_url")
-    return world
-
-
 def test_a_study_is_stopped_gently_from_another_terminal(database: World) -> None:
     world = database
     world.study(stop={"trials": 3}, trial={"budget": {"seconds": 4}})
