@@ -12,7 +12,7 @@ COPY sweeper ./sweeper
 RUN pip install ".[postgres,mujoco,atari]"
 
 FROM python:3.12.12-slim-bookworm AS runtime
-RUN useradd --uid 10001 --create-home sweeper && install --directory --owner=sweeper /leases
+RUN useradd --uid 10001 --create-home sweeper && install --directory --owner=sweeper /leases /state
 COPY --from=build /opt/sweeper /opt/sweeper
 # Study files name environments of theirs in modules beside them.
 ENV PATH=/opt/sweeper/bin:$PATH PYTHONUNBUFFERED=1 PYTHONPATH=/home/sweeper/studies RAY_USAGE_STATS_ENABLED=0
