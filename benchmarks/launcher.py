@@ -64,8 +64,9 @@ class InstantExecutor:
         """See Executor."""
         return len(self._running) + spec.parallelism.cores <= self.total_cores
 
-    def submit(self, run_id: int, spec: TrialSpec) -> None:
+    def submit(self, run_id: int, spec: TrialSpec, *, untrained: bool = False) -> None:
         """See Executor."""
+        del untrained
         self._running.append((run_id, spec))
         self.free_at_looks += self._free
         self._free.clear()

@@ -16,7 +16,7 @@ from sweeper.store.rows import TrialRow
 from sweeper.study.agenda import Again, Agenda, Next, Objectives
 from sweeper.study.designs import random_point
 from sweeper.study.launch import Launcher
-from sweeper.study.outcome import past_trials
+from sweeper.study.outcome import Requirements, past_trials
 from sweeper.study.parameters import Params
 from sweeper.study.rebuild import PastTrial, RebuiltStudy
 from sweeper.study.sampler import Suggestion
@@ -83,8 +83,9 @@ class _ChosenAgenda(Agenda):
         n_repeats: int,
         repeated: Mapping[int, Sequence[Objectives]],
         busy: Collection[int],
+        requirements: Requirements,
     ) -> Next | None:
-        del repeated, busy
+        del repeated, busy, requirements
         space, past = self._loaded.space, past_trials(trials, self._spec)
         seed = int(
             np.random.SeedSequence(

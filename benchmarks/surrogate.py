@@ -139,8 +139,9 @@ class SimulatedExecutor:
         """See Executor."""
         return len(self._running) + spec.parallelism.cores <= self.total_cores
 
-    def submit(self, run_id: int, spec: TrialSpec) -> None:
-        """See Executor."""
+    def submit(self, run_id: int, spec: TrialSpec, *, untrained: bool = False) -> None:
+        """See Executor. An untrained policy was not recorded."""
+        del untrained
         surrogate, now = self._surrogate, self._clock.now()
         params = surrogate.space.params_of(spec)
         outcome = surrogate.run(params, seed=spec.seed)

@@ -2,19 +2,27 @@
 
     python benchmarks/training.py                        all four cases
     python benchmarks/training.py --case cartpole --rounds 9
+    python benchmarks/training.py --cleanrl ~/cleanrl    and CleanRL's, of a checkout
 
 Both train on the same environments with the same hyperparameters (separate 64x64 tanh
 networks, Adam, one thread of torch and BLAS, as a trial of ours sets them), on policies that
 stay young: each turn goes on where the last one stopped. SB3's is its faster VecEnv for these
 sizes, DummyVecEnv; ours is measured on both of its own, on as many workers as there are cores.
-The third case has ACKTR beside them, in its own habit of short rollouts.
+The third case has ACKTR beside them, in its own habit of short rollouts. CleanRL's scripts need
+tyro and tensorboard; that for continuous actions normalizes observations and rewards as well.
 """
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from harness import Contestant, Row, compete, options_of, parser, print_host, report
@@ -65,6 +73,7 @@ CASES = {
 def main() -> None:
     options = parser(__doc__)
     options.add_argument("--case", default=",".join(CASES), help="of " + ", ".join(CASES))
+    options.add_argument("--cleanrl", type=Path, metavar="PATH", help="a checkout of CleanRL")
     arguments = options.parse_args()
     shared = options_of(arguments)
     torch.set_num_threads(1)
@@ -79,6 +88,9 @@ def main() -> None:
                 Contestant(SB3, sb3(stack, case)),
                 Contestant("sweeper, serial", ours(stack, case, workers=0)),
             ]
+            if arguments.cleanrl is not None:
+                work = cleanrl(stack, case, arguments.cleanrl.expanduser().resolve())
+                contestants.append(Contestant("CleanRL", work))
             workers = min(len(usable_cores()), case.n_envs)
             for overlap in (False, True):
                 if case.n_envs > 1 and workers > 1:
@@ -153,6 +165,48 @@ def sb3(stack: ExitStack, case: Case) -> Callable[[], int]:
     def work() -> int:
         model.learn(case.rollouts * batch, reset_num_timesteps=False)
         return case.rollouts * batch
+
+    return work
+
+
+def cleanrl(stack: ExitStack, case: Case, checkout: Path) -> Callable[[], int]:
+    """CleanRL's script, a process that stands still between its turns: it says when a rollout
+    has been learned from."""
+    script = "ppo.py" if case.env == "CartPole-v1" else "ppo_continuous_action.py"
+    arguments = {
+        "env-id": case.env,
+        "num-envs": case.n_envs,
+        "num-steps": case.n_steps,
+        "num-minibatches": case.n_minibatches,
+        "update-epochs": case.n_epochs,
+        "total-timesteps": 10**9,
+    }
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="cleanrl-"))
+    process = subprocess.Popen(
+        [sys.executable, str(checkout / "cleanrl" / script)]
+        + [text for key, value in arguments.items() for text in (f"--{key}", str(value))],
+        cwd=folder,  # where it logs
+        env=os.environ
+        | dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+        | {"CUDA_VISIBLE_DEVICES": "", "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    stack.callback(process.wait)
+    stack.callback(process.kill)
+    process.send_signal(signal.SIGSTOP)
+
+    def work() -> int:
+        assert process.stdout is not None
+        process.send_signal(signal.SIGCONT)
+        to_come = case.rollouts
+        while to_come:
+            line = process.stdout.readline()
+            if not line:
+                raise SystemExit(f"{script} of {checkout} ended before it was asked to")
+            to_come -= line.startswith("SPS:")
+        process.send_signal(signal.SIGSTOP)
+        return case.rollouts * case.n_envs * case.n_steps
 
     return work
 

@@ -79,6 +79,8 @@ class TrainingStarted:
     n_workers: int
     """Environment processes; 0 when the envs are stepped by the learner's own."""
     host: HostRecord
+    untrained_return: float | None = None
+    """Mean evaluation return of the policy before any training, where that was asked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,6 +217,14 @@ def evaluations(engine: Engine, run_id: int) -> list[EvaluationRow]:
     )
 
 
+def violations(engine: Engine, trial_id: int) -> dict[str, float]:
+    """Requirement -> by how much a trial violates it; satisfied from 0 down."""
+    table = t.trial_constraints.c
+    query = select(table.name, table.value).where(table.trial_id == trial_id).order_by(table.name)
+    with engine.connect() as connection:
+        return dict(connection.execute(query).tuples())
+
+
 def events(engine: Engine, study_id: int, limit: int = 100) -> list[EventRow]:
     """The latest events of a study, newest first."""
     table = t.events
@@ -303,6 +311,7 @@ def _studies(connection: Connection, *where: ColumnElement[bool]) -> list[StudyR
             status_counts=counts[row.study_id],
             last_event_at=last_events.get(row.study_id),
             env=row.env,
+            untrained_return=row.untrained_return,
         )
         for row in connection.execute(query)
     ]

@@ -35,6 +35,8 @@ class StudyRow:
     last_event_at: datetime | None
     env: str
     """Environment of the study's trials, as `EnvSpec.name`."""
+    untrained_return: float | None = None
+    """What a policy that was not trained returns; None until it is measured."""
 
     @property
     def n_trials(self) -> int:

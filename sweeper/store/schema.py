@@ -35,7 +35,7 @@ from sqlalchemy.types import TypeEngine
 
 from sweeper.core.records import RunStatus
 
-REVISION = "0003"
+REVISION = "0004"
 """The migration that this file describes. Revisions are numbers, so that older and newer can
 be told apart without loading alembic."""
 
@@ -138,6 +138,7 @@ study_versions = Table(
     Column("constraints", Text, nullable=False, comment='JSON: metric -> {"min": x, "max": y}.'),
     Column("budget_seconds", Real, comment="Training budget of a trial, seconds."),
     Column("budget_env_steps", Count, comment="Or in env steps; exactly one of the two is set."),
+    Column("untrained_return", Real, comment="Of the policy before training; NULL until measured."),
     UniqueConstraint("study_id", "number"),
     comment="A study file as launched; a changed file makes a new version, old trials stay.",
 )

@@ -141,6 +141,15 @@ class Store:
             touch(connection, ref.study_id)
         return ref
 
+    def note_untrained_return(self, ref: StudyRef, value: float) -> None:
+        """What the policy returns before any training, under this version of the study."""
+        version = t.study_versions.c.version_id == ref.version_id
+        with self._transaction() as connection:
+            connection.execute(
+                update(t.study_versions).where(version).values(untrained_return=value)
+            )
+            touch(connection, ref.study_id)
+
     def add_trial(
         self,
         ref: StudyRef,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sweeper.core.records import RunStatus
 from sweeper.report.metrics import METRICS
 from sweeper.store.rows import TrialRow
-from sweeper.study.outcome import PastTrials, has_budget, objectives_of
+from sweeper.study.outcome import PastTrials, Requirements, has_budget, objectives_of
 from sweeper.study.rebuild import PastTrial
 from sweeper.study.replicate import Candidate, next_replicate
 from sweeper.study.sampler import Sampler, Suggestion
@@ -60,12 +60,14 @@ class Agenda:
         n_repeats: int,
         repeated: Mapping[int, Sequence[Objectives]],
         busy: Collection[int],
+        requirements: Requirements,
     ) -> Next | None:
         """What to run, or None if nothing is wanted as things stand.
 
         n_repeats: runs beyond a trial's first that were begun, ended or not.
         repeated: trial number -> the objectives of each run, where there are several.
         busy: numbers of trials with a run under way or waiting.
+        requirements: as they are now.
         """
         named = sum(trial.origin in ("baseline", "enqueued") for trial in trials)
         if named < len(self._loaded.queue):
@@ -78,7 +80,7 @@ class Agenda:
                 return Again(number)
         if not self._may_grow(len(trials), n_repeats):
             return None
-        suggestion = self.sampler.ask(self._past(trials), repeats=n_repeats)
+        suggestion = self.sampler.ask(self._past(trials, requirements), repeats=n_repeats)
         if suggestion.duplicate_of is not None:
             return Again(suggestion.duplicate_of)
         return suggestion

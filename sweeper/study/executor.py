@@ -45,8 +45,8 @@ class Executor(Protocol):
         """Whether the cores that `spec` asks for are free now."""
         ...
 
-    def submit(self, run_id: int, spec: TrialSpec) -> None:
-        """Start a run; call only if it fits."""
+    def submit(self, run_id: int, spec: TrialSpec, *, untrained: bool = False) -> None:
+        """Start a run; call only if it fits. `untrained`: see `run_trial`."""
         ...
 
     def events(self, timeout_seconds: float) -> list[RunEvent]:
@@ -87,10 +87,11 @@ class InlineExecutor:
         """See Executor."""
         return self._running is None and spec.parallelism.cores <= self.total_cores
 
-    def submit(self, run_id: int, spec: TrialSpec) -> None:
+    def submit(self, run_id: int, spec: TrialSpec, *, untrained: bool = False) -> None:
         """See Executor."""
         self._stop = StopSignal(requested=self._stopping)
-        self._running = run_id, run_trial(spec, clock=self._clock, stop=self._stop)
+        trial = run_trial(spec, clock=self._clock, stop=self._stop, untrained=untrained)
+        self._running = run_id, trial
 
     def events(self, timeout_seconds: float) -> list[RunEvent]:
         """See Executor: the next event of the one run."""

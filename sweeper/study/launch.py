@@ -19,7 +19,7 @@ from sqlalchemy import Engine
 
 from sweeper.core.clock import BudgetSpec, Clock, MonotonicClock
 from sweeper.core.errors import DatabaseAwayError, InputError
-from sweeper.core.records import Measurement, RunResult, RunStatus
+from sweeper.core.records import Measurement, RunResult, RunStatus, TrainingStarted
 from sweeper.store import launches, queries
 from sweeper.store.rows import TrialRow
 from sweeper.store.store import Store
@@ -31,7 +31,7 @@ from sweeper.study.executor import ClusterLostError, Executor, lost_result
 from sweeper.study.importance import importances, is_due
 from sweeper.study.known import KnownTrials
 from sweeper.study.outage import EVENT, Outage
-from sweeper.study.outcome import has_budget
+from sweeper.study.outcome import Requirements, has_budget
 from sweeper.study.pruner import RungPoint, Rungs
 from sweeper.study.recorder import Job, LiveRun, Recorder
 from sweeper.study.remeasure import Remeasurement
@@ -108,7 +108,7 @@ class Launcher:
             store,
             reader,
             claim.study.study_id,
-            spec.constraints,
+            Requirements.of(spec, self._study.untrained_return),
             spool=Spool.of(self._study, claim.launcher_id),
         )
         self._outage = Outage(self._recorder, store, claim, self._clock)
@@ -118,6 +118,8 @@ class Launcher:
         self._rungs: Rungs | None = None
         self._remeasurement = Remeasurement()
         self._repeats = 0
+        self._untrained_by: int | None = None
+        """The run that measures the untrained policy."""
         self._weighed = 0
         """Feasible trials that the importances were last told from."""
         self._is_idle = False
@@ -172,11 +174,7 @@ class Launcher:
             self._store.add_event(EVENT, study_id=self._ref.study_id, detail=detail)
         self._recover()
         self._known.refresh()
-        trials = self._known.trials.values()
-        completed = [trial for trial in trials if trial.status == RunStatus.COMPLETED]
-        for trial in completed:  # by constraints that may have changed
-            self._recorder.judge(trial)
-        self._known.refresh()
+        self._judge()  # by requirements that may have changed
 
     @contextmanager
     def _giving_up(self) -> Iterator[None]:
@@ -221,7 +219,9 @@ class Launcher:
             for run_id, event in self._executor.events(self._poll_seconds):
                 live = self._live[run_id]
                 self._recorder.take(live, event)
-                if isinstance(event, Measurement):
+                if isinstance(event, TrainingStarted):
+                    self._learn_untrained(event.untrained_return)
+                elif isinstance(event, Measurement):
                     self._prune(live, event)
                 elif isinstance(event, RunResult):
                     self._end(live, event)
@@ -270,6 +270,28 @@ class Launcher:
         self._jobs.extend(open_jobs(self._reader, study_id))
         self._repeats = launches.count_runs(self._reader, study_id, "replicate")
 
+    def _judge(self) -> None:
+        """Judge what is completed by the requirements as they are now."""
+        trials = self._known.trials.values()
+        for trial in [trial for trial in trials if trial.status == RunStatus.COMPLETED]:
+            self._recorder.judge(trial)
+        self._known.refresh()
+
+    def _measures_untrained(self) -> bool:
+        """Whether the next run is to measure what an untrained policy returns."""
+        known, by = self._recorder.requirements.untrained_return, self._untrained_by
+        return self._spec.must_learn and known is None and by is None
+
+    def _learn_untrained(self, value: float | None) -> None:
+        """Hold all trials to that from now on, those that have ended as well."""
+        if value is None:
+            return
+        self._recorder.requirements = Requirements.of(self._spec, value)
+        with self._outage.noticed():
+            self._store.note_untrained_return(self._ref, value)
+            self._known.refresh()
+            self._judge()
+
     def _heed(self) -> None:
         """Do as `sweeper stop` asks, which may run anywhere."""
         asked = launches.stop_asked(self._reader, self._ref.study_id, self._claim.launcher_id)
@@ -304,7 +326,10 @@ class Launcher:
             live = self._recorder.start(self._jobs[0])
             self._jobs.popleft()
             self._live[live.run_id] = live
-            self._executor.submit(live.run_id, live.spec)
+            untrained = job.seed_kind == "tuning" and self._measures_untrained()
+            if untrained:
+                self._untrained_by = live.run_id
+            self._executor.submit(live.run_id, live.spec, untrained=untrained)
 
     def _fits(self, spec: TrialSpec) -> bool:
         """Whether there is room for a run now, and whether it is this study's turn."""
@@ -342,6 +367,7 @@ class Launcher:
             n_repeats=self._repeats,
             repeated=self._known.repeated,
             busy={live.number for live in self._live.values()},
+            requirements=self._recorder.requirements,
         )
         if isinstance(chosen, Again):
             self._jobs.append(self._again(self._known.trials[chosen.number]))
@@ -395,6 +421,8 @@ class Launcher:
 
     def _end(self, live: LiveRun, result: RunResult) -> None:
         del self._live[live.run_id]
+        if self._untrained_by == live.run_id:
+            self._untrained_by = None
         contention = self._remeasurement.reason(live, result)
         if not self.stopping and is_retried(result.status, live.attempt):
             self._jobs.append(live.again())

@@ -118,7 +118,7 @@ class RayExecutor:
         """See Executor."""
         return self._fleet.place(spec.parallelism.cores) is not None
 
-    def submit(self, run_id: int, spec: TrialSpec) -> None:
+    def submit(self, run_id: int, spec: TrialSpec, *, untrained: bool = False) -> None:
         """See Executor."""
         cores = spec.parallelism.cores
         node = self._fleet.place(cores)
@@ -126,7 +126,8 @@ class RayExecutor:
         worker = self._worker_on(node, cores)
         node.busy_cores += cores
         note = str(Path(tempfile.gettempdir()) / f"sweeper-timeout-{uuid.uuid4().hex}")
-        stream = worker.run.options(num_returns="streaming").remote(run_id, spec, note)
+        streaming = worker.run.options(num_returns="streaming")
+        stream = streaming.remote(run_id, spec, note, untrained)
         self._running.append(_Running(run_id, cores, node, worker, stream, note))
 
     def events(self, timeout_seconds: float) -> list[RunEvent]:

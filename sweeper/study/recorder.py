@@ -23,7 +23,7 @@ from sweeper.core.records import (
 from sweeper.store import queries
 from sweeper.store.rows import RunRow, TrialRow
 from sweeper.store.store import Store
-from sweeper.study.outcome import Constraints, verdict, violations
+from sweeper.study.outcome import Requirements, verdict, violations
 from sweeper.study.spool import Ended, Entry, Measured, Spool, merged, read_spool
 from sweeper.trial.diagnose import diagnose
 from sweeper.trial.spec import TrialSpec
@@ -83,14 +83,15 @@ class Recorder:
         store: Store,
         reader: Engine,
         study_id: int,
-        constraints: Constraints,
+        requirements: Requirements,
         *,
         spool: Spool,
     ) -> None:
         self._store = store
         self._reader = reader
         self._study_id = study_id
-        self._constraints = constraints
+        self.requirements = requirements
+        """Of whatever is judged from now on."""
         self._spool = spool
         self.away: str | None = None
         """Why the database takes nothing now: everything goes to the spool, until `replay`."""
@@ -160,11 +161,11 @@ class Recorder:
         return self._spool.path if self._spool.count else None
 
     def judge(self, trial: TrialRow) -> None:
-        """Judge a completed trial by the constraints as they are now."""
-        satisfied = all(v <= 0 for v in violations([trial], self._constraints).values())
+        """Judge a completed trial by the requirements as they are now."""
+        satisfied = all(v <= 0 for v in violations([trial], self.requirements).values())
         if satisfied == trial.feasible:
             return
-        feasible, found = verdict(self._ended(trial.trial_id, "tuning"), self._constraints)
+        feasible, found = verdict(self._ended(trial.trial_id, "tuning"), self.requirements)
         if feasible != trial.feasible:  # else one of its seeds failed
             self._store.judge_trial(
                 self._study_id, trial.trial_id, feasible=feasible, violations=found
@@ -219,7 +220,7 @@ class Recorder:
             self._store.add_measurements(entry.run_id, entry.measurements)
             return
         runs = self._ended(entry.trial_id, entry.seed_kind)
-        feasible, found = verdict([*runs, entry.result], self._constraints)
+        feasible, found = verdict([*runs, entry.result], self.requirements)
         is_test = entry.seed_kind == "test"  # confirms what is known, and decides nothing
         self._store.finish_run(
             entry.run_id,

@@ -174,6 +174,9 @@ class StudySpec(Spec):
     constraints: dict[Metric, ConstraintSpec] = Field(default_factory=dict)
     """Measured quantity -> bounds. Trials outside them inform the search but never stand on
     the front."""
+    must_learn: bool = True
+    """Whether a trial with fewer than 10 updates, or whose final return does not beat that of a
+    policy that was not trained (measured once a study), is treated as one outside constraints."""
     stop: StopSpec
     """When the study ends."""
     concurrency: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"

@@ -31,13 +31,17 @@ class TrialWorker:
         self._stops: defaultdict[int, StopSignal] = defaultdict(StopSignal)
         self._watchdog = Watchdog(own_group=True, tied_to=os.getppid())
 
-    def run(self, run_id: int, spec: TrialSpec, note: str) -> Iterator[list[TrialEvent]]:
-        """Run a trial and yield what happens in it; `note` is the watchdog's file."""
+    def run(
+        self, run_id: int, spec: TrialSpec, note: str, untrained: bool
+    ) -> Iterator[list[TrialEvent]]:
+        """Run a trial and yield what happens in it. `note` is the watchdog's file; `untrained` as
+        in `run_trial`."""
         self._watchdog.note = Path(note)
         try:
             unsent: list[TrialEvent] = []
             quiet_until = 0.0  # the first measurement shows at once that all goes well
-            for event in run_trial(spec, stop=self._stops[run_id], watchdog=self._watchdog):
+            stop, watchdog = self._stops[run_id], self._watchdog
+            for event in run_trial(spec, stop=stop, watchdog=watchdog, untrained=untrained):
                 unsent.append(event)
                 may_wait = isinstance(event, Measurement | Evaluation)
                 if may_wait and time.monotonic() < quiet_until:

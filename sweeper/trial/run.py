@@ -68,6 +68,7 @@ def run_trial(
     watchdog: Watchdog | None = None,
     resume: Checkpoint | None = None,
     checkpoint: Path | None = None,
+    untrained: bool = False,
 ) -> Iterator[TrialEvent]:
     """Train and evaluate one configuration.
 
@@ -78,10 +79,11 @@ def run_trial(
 
     `resume` is where to begin: what it has spent of the budget is spent, its environments
     begin new episodes, and the result counts what is added. Training that ends, stopped or
-    not, is written to `checkpoint`.
+    not, is written to `checkpoint`. With `untrained` the policy is evaluated before it is
+    trained as well, off the budget.
     """
     trial = _Trial(spec, clock or MonotonicClock(), stop or StopSignal(), watchdog)
-    trial.resume, trial.checkpoint = resume, checkpoint
+    trial.resume, trial.checkpoint, trial.untrained = resume, checkpoint, untrained
     try:
         yield from trial.events()
     except Exception as error:  # noqa: BLE001 - whatever an environment or a library may raise
@@ -98,6 +100,7 @@ class _Trial:
         self._watchdog = watchdog
         self.resume: Checkpoint | None = None
         self.checkpoint: Path | None = None
+        self.untrained = False
         self._born_at = clock.now()
         self._timer = PhaseTimer(clock)
         self._setup_seconds: float | None = None
@@ -143,12 +146,13 @@ class _Trial:
             )
             if self.resume is not None:
                 self.resume.restore(learner, observation=self._observation, reward=self._reward)
-            self._meter = UsageMeter(self._cpus if CAN_PIN else (), cores=spec.parallelism.cores)
-            self._meter.begin()
             self._setup_seconds = self._clock.now() - self._born_at
             if self._setup_seconds > limits.setup_seconds:
                 raise LimitError(too_long)
-            yield TrainingStarted(self._setup_seconds, metered.n_workers, host)
+            untrained = self._untrained_return(learner) if self.untrained else None
+            self._meter = UsageMeter(self._cpus if CAN_PIN else (), cores=spec.parallelism.cores)
+            self._meter.begin()
+            yield TrainingStarted(self._setup_seconds, metered.n_workers, host, untrained)
             yield from self._train(learner, metered)
             metered.close()
             if self.checkpoint is not None:
@@ -281,23 +285,38 @@ class _Trial:
         )
 
     def _evaluate(self, learner: Learner) -> Iterator[Evaluation]:
-        began, spec = self._clock.now(), self._spec
-        seconds = 2 * spec.evaluation.max_seconds + spec.limits.grace_seconds
-        self._limit(seconds, f"evaluation did not end within {seconds:g} s")
+        began = self._clock.now()
+        self._limit_evaluation(times=2)
         for deterministic in (True, False):
-            episodes = evaluate(
-                learner,
-                spec.env,
-                spec.evaluation,
-                deterministic=deterministic,
-                normalizer=self._observation,
-                clock=self._clock,
-                vec_env="subproc" if spec.parallelism.vec_env == "subproc" else "serial",
-                start_method=spec.parallelism.start_method,
-            )
+            episodes = self._episodes(learner, deterministic=deterministic)
             self._evaluations.extend(episodes)
             yield from episodes
         self._evaluate_seconds = self._clock.now() - began
+
+    def _untrained_return(self, learner: Learner) -> float:
+        """Of the objective's policy, as it is before any training."""
+        self._limit_evaluation(times=1)
+        is_deterministic = self._spec.evaluation.policy == "deterministic"
+        episodes = self._episodes(learner, deterministic=is_deterministic)
+        return float(np.mean([episode.episode_return for episode in episodes]))
+
+    def _limit_evaluation(self, *, times: int) -> None:
+        spec = self._spec
+        seconds = times * spec.evaluation.max_seconds + spec.limits.grace_seconds
+        self._limit(seconds, f"evaluation did not end within {seconds:g} s")
+
+    def _episodes(self, learner: Learner, *, deterministic: bool) -> list[Evaluation]:
+        spec = self._spec
+        return evaluate(
+            learner,
+            spec.env,
+            spec.evaluation,
+            deterministic=deterministic,
+            normalizer=self._observation,
+            clock=self._clock,
+            vec_env="subproc" if spec.parallelism.vec_env == "subproc" else "serial",
+            start_method=spec.parallelism.start_method,
+        )
 
     def result(self, status: RunStatus, reason: str | None) -> RunResult:
         elapsed = self._elapsed_seconds or 0.0

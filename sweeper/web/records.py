@@ -18,6 +18,7 @@ from sweeper.report.metrics import METRICS, format_metric, value_of
 from sweeper.report.pareto import study_front
 from sweeper.report.peers import PEERS, peer_steps
 from sweeper.report.quickest import MAX_COMPARED, find_quickest
+from sweeper.report.shortfalls import shortfalls
 from sweeper.report.speedup import SpeedUp
 from sweeper.report.statistics import Interval, bootstrap, interquartile_mean
 from sweeper.store import queries
@@ -138,6 +139,8 @@ class TrialPage:
     headline: str
     summary: str
     on_front: bool
+    shortfalls: tuple[str, ...]
+    """Why it may not stand there, if it may not."""
     runs: tuple[RunRow, ...]
     evaluations: tuple[EvaluationSummary, ...]
     config_yaml: str
@@ -270,6 +273,7 @@ def trial_page(results: Results, study: StudyRow, trial: TrialRow, *, front: boo
         or "Nothing has been measured yet.",
         summary=configuration_summary(trial),
         on_front=front,
+        shortfalls=tuple(shortfalls(study, trial, queries.violations(engine, trial.trial_id))),
         runs=runs,
         evaluations=tuple(
             summary

@@ -13,7 +13,13 @@ from ruamel.yaml import YAML
 
 from sweeper.core.clock import BudgetSpec, ManualClock
 from sweeper.core.errors import InputError
-from sweeper.core.records import Measurement, RunResult, RunStatus
+from sweeper.core.records import (
+    Measurement,
+    RunResult,
+    RunStatus,
+    TrainingStarted,
+    TrialEvent,
+)
 from sweeper.store import queries
 from sweeper.store.rows import TrialRow
 from sweeper.store.store import Store
@@ -30,6 +36,7 @@ STUDY: dict[str, Any] = {
     "study": "matching",
     "stop": {"trials": 5},
     "replicate": {"share": 0},
+    "must_learn": False,
     "trial": {
         "env": {"make": "worlds:Matching"},
         "algorithm": {"kind": "ppo", "n_steps": 16, "n_minibatches": 2, "n_epochs": 1},
@@ -631,3 +638,76 @@ def test_importances_are_stored_once_there_are_trials_to_tell_from(world: World)
     assert all(row[2] in (0.0, 1.0) for row in rows)
     ((times,),) = world.sql("SELECT count(DISTINCT at) FROM importances")
     assert times >= 2  # while it ran, too
+
+
+class Untrained(InlineExecutor):
+    """Trials that return what they are told to, and an untrained policy too; None: as they do."""
+
+    def __init__(self, untrained: float | None, *returns: float) -> None:
+        super().__init__()
+        self.untrained, self.returns = untrained, list(returns)
+        self.asked: list[bool] = []
+
+    def submit(self, run_id: int, spec: TrialSpec, *, untrained: bool = False) -> None:
+        self.asked.append(untrained)
+        super().submit(run_id, spec, untrained=untrained)
+
+    def events(self, timeout_seconds: float) -> list[RunEvent]:
+        return [
+            RunEvent(run_id, self._told(event)) for run_id, event in super().events(timeout_seconds)
+        ]
+
+    def _told(self, event: TrialEvent) -> TrialEvent:
+        match event:
+            case TrainingStarted(untrained_return=float()) if self.untrained is not None:
+                return replace(event, untrained_return=self.untrained)
+            case RunResult() if self.returns:
+                return replace(event, final_return=self.returns.pop(0))
+        return event
+
+
+def test_a_trial_that_does_not_beat_the_untrained_policy_stays_off_the_front(world: World) -> None:
+    executor = Untrained(5.0, 4.0, 5.0, 6.0)
+    trials = world.launch(executor=executor, must_learn=True, stop={"trials": 3})
+    assert executor.asked == [True, False, False]  # once a study
+    assert [trial.feasible for trial in trials] == [False, False, True]
+    assert world.sql("SELECT untrained_return FROM study_versions") == [(5.0,)]
+    shown = world.sql(
+        "SELECT value > 0 FROM trial_constraints WHERE name = 'final_return.untrained' "
+        "ORDER BY trial_id"
+    )
+    assert [bool(violated) for (violated,) in shown] == [True, True, False]
+
+    again = Untrained(5.0, 4.0)
+    trials = world.launch(executor=again, must_learn=True, stop={"trials": 4})
+    assert (again.asked, trials[-1].feasible) == ([False], False)  # known from before
+
+
+def test_an_untrained_policy_that_is_measured_late_judges_what_has_ended_before(
+    world: World,
+) -> None:
+    class Silent(Untrained):
+        def _told(self, event: TrialEvent) -> TrialEvent:
+            if isinstance(event, TrainingStarted):
+                event = replace(event, untrained_return=None)
+            return super()._told(event)
+
+    silent = Silent(None, 4.0, 6.0)
+    trials = world.launch(executor=silent, must_learn=True, stop={"trials": 2})
+    assert silent.asked == [True, True]
+    assert [trial.feasible for trial in trials] == [True, True]
+    trials = world.launch(executor=Untrained(5.0, 6.0), must_learn=True, stop={"trials": 3})
+    assert [trial.feasible for trial in trials] == [False, True, True]
+
+
+def test_a_study_that_need_not_learn_measures_no_untrained_policy(world: World) -> None:
+    executor = Untrained(5.0, 4.0)
+    (trial,) = world.launch(executor=executor, stop={"trials": 1})
+    assert (executor.asked, trial.feasible) == ([False], True)
+
+
+def test_a_file_that_another_release_hashed_otherwise_continues_its_study(world: World) -> None:
+    world.launch(stop={"trials": 1})
+    with Store.open(world.url) as store, store._transaction() as connection:
+        connection.exec_driver_sql("UPDATE study_versions SET spec_sha256 = 'of another release'")
+    assert len(world.launch(stop={"trials": 1})) == 1

@@ -28,6 +28,7 @@ study: matching
 stop: {trials: 4}
 sampler: {kind: random}
 replicate: {share: 0}
+must_learn: false
 trial:
   env: {make: "worlds:Matching"}
   algorithm: {kind: ppo, n_steps: 16, n_minibatches: 2, n_epochs: 1}
@@ -63,9 +64,9 @@ class Watched(InlineExecutor):
         self.calls = 0
         self.submitted: list[int] = []
 
-    def submit(self, run_id: int, spec: Any) -> None:
+    def submit(self, run_id: int, spec: Any, *, untrained: bool = False) -> None:
         self.submitted.append(run_id)
-        super().submit(run_id, spec)
+        super().submit(run_id, spec, untrained=untrained)
 
     def events(self, timeout_seconds: float) -> list[RunEvent]:
         self.calls += 1

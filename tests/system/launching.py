@@ -33,6 +33,7 @@ STUDY: dict[str, Any] = {
     "study": "matching",
     "stop": {"trials": 4},
     "replicate": {"share": 0},
+    "must_learn": False,
     "trial": {
         "env": {"make": "worlds:Matching"},
         "algorithm": {"kind": "ppo", "n_steps": 16, "n_minibatches": 2, "n_epochs": 1},

@@ -368,6 +368,40 @@ def test_the_watchdog_has_a_limit_for_each_part_of_a_trial(
     assert watchdog.told == [50.0, training, 2 * 7.0 + 5.0, None]
 
 
+@pytest.mark.parametrize("policy", ["deterministic", "stochastic"])
+def test_the_untrained_policy_is_evaluated_on_request_and_training_is_the_same(policy: str) -> None:
+    trial = spec(evaluation={"episodes": 5, "policy": policy})
+    (started, *rest), _ = run(trial, untrained=True)
+    (plain, *others), _ = run(trial)
+    assert isinstance(started, TrainingStarted)
+    assert isinstance(plain, TrainingStarted)
+    assert plain.untrained_return is None
+    played = [event for event in rest if isinstance(event, Evaluation)]
+    assert played == [event for event in others if isinstance(event, Evaluation)]
+
+    still = spec(
+        evaluation=trial.evaluation, algorithm__optimizer={"kind": "adam", "learning_rate": 1e-12}
+    )
+    assert run(still)[1].final_return == started.untrained_return
+
+
+def test_the_evaluation_of_the_untrained_policy_has_a_limit_and_is_off_the_budget() -> None:
+    watchdog = Watched()
+    endless = spec(
+        {"make": "worlds:Constant", "kwargs": {"length": 10**9}},
+        evaluation={"episodes": 3, "max_seconds": 0.05},
+        limits={"setup_seconds": 50.0, "grace_seconds": 5.0},
+        budget={"env_steps": 64},
+    )
+    (started, *_), result = run(endless, clock=SteppingClock(), watchdog=watchdog, untrained=True)
+    assert isinstance(started, TrainingStarted)
+    assert started.untrained_return is not None
+    assert 0 < started.untrained_return < 100  # partial credit
+    assert started.setup_seconds < 0.05
+    assert result.setup_seconds == started.setup_seconds
+    assert watchdog.told == [50.0, 0.05 + 5.0, None, 2 * 0.05 + 5.0, None]
+
+
 def test_a_trial_that_fails_leaves_no_limit_behind() -> None:
     watchdog = Watched()
     _, result = run(broken("raise"), watchdog=watchdog)
