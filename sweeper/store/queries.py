@@ -222,7 +222,7 @@ def violations(engine: Engine, trial_id: int) -> dict[str, float]:
     table = t.trial_constraints.c
     query = select(table.name, table.value).where(table.trial_id == trial_id).order_by(table.name)
     with engine.connect() as connection:
-        return dict(connection.execute(query).tuples())
+        return dict(connection.execute(query).all())
 
 
 def events(engine: Engine, study_id: int, limit: int = 100) -> list[EventRow]:

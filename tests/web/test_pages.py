@@ -141,6 +141,28 @@ def test_trial_page_says_what_limited_it_and_one_change_to_try(client, recorder)
     assert (trial["bottleneck"], trial["advice"]) == ("learner", "fewer epochs")
 
 
+def test_a_trial_that_is_no_better_than_untrained_says_so(client, recorder):
+    study = recorder.study()
+    number = recorder.trial(study, 20.0)
+    assert "untrained policy" not in text_of(client.get("/study/cartpole").text)
+    recorder.store.note_untrained_return(study, 22.25)
+    recorder.store.judge_trial(
+        study.study_id,
+        recorder._added[number].trial_id,
+        feasible=False,
+        violations={"updates.min": -90.0, "final_return.untrained": 2.25},
+    )
+    assert "untrained policy 22.2" in text_of(client.get("/study/cartpole").text)
+    words = (
+        "It may not stand on the front. "
+        "Its final return of 20 does not beat the untrained policy's 22.2."
+    )
+    page = client.get(f"/study/cartpole/trial/{number}").text
+    assert words in text_of(page).replace("&#39;", "'")
+    twin = client.get(f"/api/study/cartpole/trial/{number}").json()
+    assert twin["shortfalls"] == [words.partition("front. ")[2]]
+
+
 def test_curves_of_test_seeds_are_named_as_such(client, recorder):
     number = recorder.trial(recorder.study())
     recorder.again(number, 400.0, 10_000.0, seed=99, seed_kind="test")
