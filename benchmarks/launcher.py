@@ -38,6 +38,7 @@ from sweeper.study.claim import claim_study
 from sweeper.study.document import document_of, dump
 from sweeper.study.executor import Notice, RunEvent, lost_result
 from sweeper.study.launch import Launcher, LaunchState
+from sweeper.study.resources import Need, Resources, lacking
 from sweeper.study.spec import study_of
 from sweeper.trial.host import this_host
 from sweeper.trial.spec import TrialSpec
@@ -63,6 +64,10 @@ class InstantExecutor:
     def fits(self, spec: TrialSpec) -> bool:
         """See Executor."""
         return len(self._running) + spec.parallelism.cores <= self.total_cores
+
+    def lacking(self, spec: TrialSpec) -> Resources | None:
+        """See Executor."""
+        return lacking(Need(spec.parallelism.cores), [Resources(self.total_cores)])
 
     def submit(self, run_id: int, spec: TrialSpec, *, untrained: bool = False) -> None:
         """See Executor."""

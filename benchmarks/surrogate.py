@@ -31,6 +31,7 @@ from sweeper.study.parameters import (
     ParamValue,
     Pow2Parameter,
 )
+from sweeper.study.resources import Need, Resources, lacking
 from sweeper.study.space import SearchSpace
 from sweeper.study.spec import StudySpec
 from sweeper.trial.spec import TrialSpec
@@ -138,6 +139,10 @@ class SimulatedExecutor:
     def fits(self, spec: TrialSpec) -> bool:
         """See Executor."""
         return len(self._running) + spec.parallelism.cores <= self.total_cores
+
+    def lacking(self, spec: TrialSpec) -> Resources | None:
+        """See Executor."""
+        return lacking(Need(spec.parallelism.cores), [Resources(self.total_cores)])
 
     def submit(self, run_id: int, spec: TrialSpec, *, untrained: bool = False) -> None:
         """See Executor. An untrained policy was not recorded."""

@@ -7,8 +7,9 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from sweeper.cli.display import make_display
-from sweeper.cli.launch import interrupts, line_up
+from sweeper.cli.launch import interrupts, line_up, start_executor
 from sweeper.cli.learners import make_importable
+from sweeper.cli.preflight import cluster_of
 from sweeper.cli.reading import reading
 from sweeper.cli.table import print_table
 from sweeper.core.clock import BudgetSpec
@@ -17,12 +18,9 @@ from sweeper.report.confirmation import confirmation_table
 from sweeper.store import queries
 from sweeper.store.store import Store
 from sweeper.study.claim import claim_study
-from sweeper.study.cluster import find_cluster
 from sweeper.study.document import document_of
 from sweeper.study.launch import Launcher
-from sweeper.study.ray_executor import RayExecutor
 from sweeper.study.spec import ConfirmSpec, study_of
-from sweeper.study.travel import runtime_env
 
 
 def confirm_study(
@@ -40,7 +38,7 @@ def confirm_study(
     loaded = study_of(document_of(study.spec_yaml, f"study {study.name!r}"))
     asked = loaded.spec.confirm or ConfirmSpec()
     plan = asked.model_copy(update={k: v for k, v in (("top", top), ("seeds", seeds)) if v})
-    cluster = find_cluster(loaded.spec.ray.address)
+    cluster = cluster_of(loaded)
     with (
         Store.open(db) as store,
         claim_study(store, loaded, target_trials=study.target_trials) as claim,
@@ -48,9 +46,7 @@ def confirm_study(
         reading(db) as reader,
         make_display(loaded.spec) as display,
     ):
-        executor = (
-            RayExecutor(cluster, runtime_env=runtime_env(loaded)) if cluster else RayExecutor()
-        )
+        executor = start_executor(loaded, cluster)
         try:
             launcher = Launcher(
                 loaded,

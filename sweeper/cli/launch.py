@@ -25,9 +25,11 @@ from sweeper.store.rows import TrialRow
 from sweeper.store.store import Store
 from sweeper.store.versions import StudyChangedError
 from sweeper.study.claim import claim_study
+from sweeper.study.executor import LabelsError
 from sweeper.study.launch import Launcher, LaunchState
+from sweeper.study.placement import check_placement, needs_more_than_cores
 from sweeper.study.ray_executor import RayExecutor
-from sweeper.study.spec import StudySpec, cores_at_once, load_study
+from sweeper.study.spec import LoadedStudy, StudySpec, cores_at_once, load_study
 from sweeper.study.travel import runtime_env
 from sweeper.trial.cores import usable_cores
 from sweeper.trial.queue import Place
@@ -54,25 +56,27 @@ def launch_study(
     try:
         with ExitStack() as stack:
             executor = place = None
-            if plan.cluster:  # joined first: what its nodes cannot hold is refused unwritten
-                executor = RayExecutor(plan.cluster, runtime_env=runtime_env(loaded))
+            # What the nodes cannot hold is refused unwritten; here, only cores are known unasked.
+            if plan.cluster or needs_more_than_cores(loaded):
+                executor = start_executor(loaded, plan.cluster)
                 stack.callback(executor.close)
                 cores = executor.largest_node_cores
                 loaded = load_study(file, overrides=overrides, usable_cores=cores)
+                check_placement(loaded, executor.lacking)
             store = stack.enter_context(Store.open(db))
             claim = stack.enter_context(
                 claim_study(store, loaded, target_trials=target, new_version=new_version)
             )
             if detached is not None:
                 detached.note(store, claim.study.study_id)
-            if executor is None:
+            if plan.cluster is None:
                 place = stack.enter_context(line_up(loaded.spec))
             reader = stack.enter_context(reading(db))
             display = stack.enter_context(make_display(loaded.spec))
             # Not before the display is there: it keeps what is logged out of its picture.
             logging.basicConfig(format="%(message)s", level=logging.WARNING)
             if executor is None:
-                executor = RayExecutor()
+                executor = start_executor(loaded, None)
                 stack.callback(executor.close)
 
             def watch(state: LaunchState) -> None:
@@ -121,6 +125,22 @@ def _conclude(name: str, *, db: str, option: str) -> list[TrialRow]:
         print(f"no plot:   {error}", file=sys.stderr)
     print(f"dashboard: sweeper dashboard{option}")
     return rows
+
+
+def start_executor(loaded: LoadedStudy, cluster: str | None) -> RayExecutor:
+    """Where the study's trials run: on a cluster, or on a local Ray. Raises InputError."""
+    asked = loaded.spec.ray
+    if cluster is None:
+        return RayExecutor(memory_bytes=asked.memory_bytes)
+    try:
+        return RayExecutor(
+            cluster,
+            labels=asked.labels,
+            memory_bytes=asked.memory_bytes,
+            runtime_env=runtime_env(loaded),
+        )
+    except LabelsError as error:
+        raise loaded.document.error("ray.labels", f": {error}") from error
 
 
 def line_up(spec: StudySpec) -> Place:

@@ -40,7 +40,7 @@ def plan_launch(
     loaded = load_study(file, overrides=overrides)
     check_environments(loaded)
     check_learners(loaded)
-    cluster = _cluster(loaded, ray_address)
+    cluster = cluster_of(loaded, ray_address)
     if cluster is None:  # the nodes of a cluster are known once it is joined
         there_are = len(usable_cores())
         loaded = load_study(file, overrides=overrides, usable_cores=there_are)
@@ -116,8 +116,20 @@ def _check_native(trial: TrialSpec, document: Document, key: str) -> None:
         raise document.error(key, f": {error}") from error
 
 
+def cluster_of(loaded: LoadedStudy, given: str | None = None) -> str | None:
+    """Where `--ray-address`, else the file, says that trials run; see `find_cluster`. Raises
+    InputError, also where that is a local Ray and the study is for nodes with labels."""
+    cluster = _cluster(loaded, given)
+    if cluster is None and loaded.spec.ray.labels:
+        raise loaded.document.error(
+            "ray.labels",
+            ": a local Ray has none; name the cluster (`--ray-address`, `ray.address` or "
+            "RAY_ADDRESS), or leave them out",
+        )
+    return cluster
+
+
 def _cluster(loaded: LoadedStudy, given: str | None) -> str | None:
-    """Where `--ray-address`, else the file, says that trials run; see `find_cluster`."""
     try:
         if given is None:
             return find_cluster(loaded.spec.ray.address)

@@ -8,7 +8,8 @@
      │    ├── DatabaseError    a database that cannot be opened, read or written
      │    │    └── DatabaseAwayError   which may do it later: stopped, locked, full, read-only
      │    ├── StudyChangedError    (store) a study's file is not the one it was launched with
-     │    └── LauncherBusyError    (store) another launcher works on the study
+     │    ├── LauncherBusyError    (store) another launcher works on the study
+     │    └── LabelsError      (study) no node has the labels that are asked for
      ├── EnvError              the environment failed
      │    ├── EnvWorkerError   an exception inside an environment; index, seed, traceback
      │    │    └── EnvMemoryError   there was no memory left for it

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from sweeper.core.clock import Clock, StopSignal
-from sweeper.core.errors import SweeperError
+from sweeper.core.errors import InputError, SweeperError
 from sweeper.core.records import PhaseSeconds, RunResult, RunStatus, TrialEvent
+from sweeper.study.resources import Need, Resources, lacking
 from sweeper.trial.run import run_trial
 from sweeper.trial.spec import TrialSpec
 
@@ -29,6 +30,10 @@ class Notice(NamedTuple):
     """For people: which node, and why."""
 
 
+class LabelsError(InputError):
+    """No node has the labels that are asked for."""
+
+
 class ClusterLostError(SweeperError):
     """No node is left that could run what is to be run."""
 
@@ -42,7 +47,11 @@ class Executor(Protocol):
         ...
 
     def fits(self, spec: TrialSpec) -> bool:
-        """Whether the cores that `spec` asks for are free now."""
+        """Whether what a trial of `spec` needs is free now."""
+        ...
+
+    def lacking(self, spec: TrialSpec) -> Resources | None:
+        """What of that no node has, even with nothing else on it; None where one has it all."""
         ...
 
     def submit(self, run_id: int, spec: TrialSpec, *, untrained: bool = False) -> None:
@@ -85,7 +94,11 @@ class InlineExecutor:
 
     def fits(self, spec: TrialSpec) -> bool:
         """See Executor."""
-        return self._running is None and spec.parallelism.cores <= self.total_cores
+        return self._running is None and self.lacking(spec) is None
+
+    def lacking(self, spec: TrialSpec) -> Resources | None:
+        """See Executor: one core, and what devices this process sees."""
+        return lacking(Need(spec.parallelism.cores), [Resources(self.total_cores)])
 
     def submit(self, run_id: int, spec: TrialSpec, *, untrained: bool = False) -> None:
         """See Executor."""

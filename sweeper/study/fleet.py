@@ -11,7 +11,9 @@ have, it is held.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from sweeper.study.resources import Hold, Need, Resources, hold, lacking
 
 FAILURES_IN_A_ROW = 3
 """Fewer are no pattern."""
@@ -29,9 +31,10 @@ class Node:
     node_id: str
     name: str
     """For people."""
-    cores: int
+    has: Resources
     """That trials can have there."""
-    busy_cores: int = 0
+    held: list[Hold] = field(default_factory=list)
+    """By trials that run there."""
     succeeded: int = 0
     failed: int = 0
     failed_in_a_row: int = 0
@@ -42,7 +45,12 @@ class Node:
     @property
     def free_cores(self) -> int:
         """Cores that no trial has."""
-        return self.cores - self.busy_cores
+        return self.has.cores - sum(held.of.cores for held in self.held)
+
+    def room_for(self, need: Need, *, beside: Iterable[Hold] = ()) -> Hold | None:
+        """What another trial would get there, `beside` what else is held; None where it has no
+        room."""
+        return hold(need, self.has, [*self.held, *beside])
 
 
 class Fleet:
@@ -54,18 +62,22 @@ class Fleet:
     @property
     def total_cores(self) -> int:
         """Of the nodes that get trials."""
-        return sum(node.cores for node in self._in_use())
+        return sum(node.has.cores for node in self._in_use())
 
     @property
     def largest_node_cores(self) -> int:
         """Cores of the largest node that gets trials; 0 where none does."""
-        return max((node.cores for node in self._in_use()), default=0)
+        return max((node.has.cores for node in self._in_use()), default=0)
 
-    def place(self, cores: int) -> Node | None:
+    def place(self, need: Need) -> Node | None:
         """The node that a trial goes to now: one that did not just fail another, and with the
         most cores free. None while none has room."""
-        able = [n for n in self._in_use() if n.free_cores >= cores and not self._is_held(n)]
+        able = [n for n in self._in_use() if n.room_for(need) and not self._is_held(n)]
         return min(able, key=lambda n: (n.failed_in_a_row, -n.free_cores), default=None)
+
+    def lacking(self, need: Need) -> Resources | None:
+        """What of it no node that gets trials has; see `resources.lacking`."""
+        return lacking(need, [node.has for node in self._in_use()])
 
     def note(self, node: Node, *, failure: str | None) -> list[Node]:
         """A run ended there, and why it failed if it did; returns whom that quarantines."""
@@ -93,7 +105,7 @@ class Fleet:
 
     def _is_held(self, node: Node) -> bool:
         others = self._others(node)
-        to_come = any(o.busy_cores and o.failed_in_a_row < FAILURES_IN_A_ROW for o in others)
+        to_come = any(o.held and o.failed_in_a_row < FAILURES_IN_A_ROW for o in others)
         ended = sum(other.succeeded + other.failed for other in others)
         return to_come and node.failed_in_a_row >= FAILURES_IN_A_ROW and ended < EVIDENCE
 

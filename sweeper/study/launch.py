@@ -18,7 +18,7 @@ import numpy as np
 from sqlalchemy import Engine
 
 from sweeper.core.clock import BudgetSpec, Clock, MonotonicClock
-from sweeper.core.errors import DatabaseAwayError, InputError
+from sweeper.core.errors import DatabaseAwayError
 from sweeper.core.records import Measurement, RunResult, RunStatus, TrainingStarted
 from sweeper.store import launches, queries
 from sweeper.store.rows import TrialRow
@@ -116,6 +116,8 @@ class Launcher:
         self._live: dict[int, LiveRun] = {}
         self._jobs: deque[Job] = deque()
         self._rungs: Rungs | None = None
+        self._typical = loaded.space.resolve(loaded.space.repair({}))
+        """A trial as large as most: the file's own, as far as the search has it."""
         self._remeasurement = Remeasurement()
         self._repeats = 0
         self._untrained_by: int | None = None
@@ -167,7 +169,6 @@ class Launcher:
         )
 
     def _begin(self) -> None:
-        self._check_fits()
         for path in filter(is_left, spools(self._study)):
             count = self._recorder.replay_left(path)
             detail = f"{count} entries waited in the spool of a launcher that died"
@@ -314,7 +315,7 @@ class Launcher:
             if not self._jobs:
                 if agenda is None or self._is_idle or self._is_late(elapsed_seconds):
                     return
-                if not self._fits(self._spec.trial):
+                if not self._fits(self._typical):
                     return  # the later it is asked for, the more the sampler knows
                 if not self._ask(agenda):
                     self._is_idle = True  # until something ends
@@ -335,9 +336,10 @@ class Launcher:
         """Whether there is room for a run now, and whether it is this study's turn."""
         if not self._executor.fits(spec):
             if not self._live:  # which is all that could make room
+                lack = self._executor.lacking(spec) or "room"
                 raise ClusterLostError(
-                    f"no node is left that has the {spec.parallelism.cores} cores of the next "
-                    "trial; launch again to continue the study"
+                    f"no node is left that has the {lack} for the next trial; launch again to "
+                    "continue the study"
                 )
             return False
         if self._place is not None:
@@ -460,14 +462,6 @@ class Launcher:
             )
             bounds.append((waiting + running) * budget / len(self._live))
         return min(bounds, default=None)
-
-    def _check_fits(self) -> None:
-        cores = self._spec.trial.parallelism.cores
-        if cores > self._executor.total_cores:
-            raise InputError(
-                f"parallelism.cores: {cores} asked for, "
-                f"{self._executor.total_cores} there are to run on"
-            )
 
 
 def _run_seed(base: int, *indices: int) -> int:

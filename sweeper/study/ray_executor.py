@@ -1,9 +1,10 @@
 """Trials on Ray: the only import of ray.
 
 A worker is an actor (`TrialWorker`) that runs one trial after another. It is placed by us, on a
-node of the `Fleet`; its CPUs are Ray's bookkeeping, and the trial itself leases and pins the real
-ones. Ray restarts and retries nothing: a lost run is a row with a reason, and trying again is
-the launcher's decision.
+node of the `Fleet`. Its CPUs and memory are Ray's bookkeeping, by which launchers share a cluster,
+and the trial itself leases and pins the real cores; its GPUs are those that Ray gives it, and it
+sees no others. Ray restarts and retries nothing: a lost run is a row with a reason, and trying
+again is the launcher's decision.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import ray
 from ray.exceptions import (
@@ -34,9 +35,10 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from sweeper.core.errors import InputError
 from sweeper.core.records import HostRecord, RunResult, RunStatus, TrainingStarted, TrialEvent
 from sweeper.study.compatible import differences
-from sweeper.study.executor import ClusterLostError, Notice, RunEvent, lost_result
+from sweeper.study.executor import ClusterLostError, LabelsError, Notice, RunEvent, lost_result
 from sweeper.study.fleet import Fleet, Node
 from sweeper.study.reaper import FILE, Mark, marking, start_reaper
+from sweeper.study.resources import Hold, Need, Resources, need_of
 from sweeper.study.trial_worker import TrialWorker, introduce, take_note
 from sweeper.trial.cores import usable_cores
 from sweeper.trial.host import this_host
@@ -46,6 +48,8 @@ SINGLE_THREADED = dict.fromkeys(
     ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1"
 )
 """Set before a worker's libraries load; a trial raises its own count to `torch_threads`."""
+NO_OTHER_GPUS = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"}
+"""Has Ray hide all GPUs from who reserves none: it would use, or measure, those of another."""
 NOTE_SECONDS = 20.0
 """For asking the node of a lost worker whether the watchdog killed it."""
 NODE_SECONDS = 5.0
@@ -60,12 +64,17 @@ _TRIAL_WORKER = ray.remote(max_restarts=0, max_task_retries=0, max_concurrency=2
 _INTRODUCE = ray.remote(num_cpus=0, max_retries=0)(introduce)
 
 
+class _Worker(NamedTuple):
+    actor: Any
+    hold: Hold
+    """What it keeps of its node, also between two trials."""
+
+
 @dataclass(slots=True)
 class _Running:
     run_id: int
-    cores: int
     node: Node
-    worker: Any
+    worker: _Worker
     stream: Any
     """ObjectRefGenerator of the trial's events."""
     note: str
@@ -77,14 +86,22 @@ class _Running:
 class RayExecutor:
     """Trials on the workers of a Ray cluster, or of a local Ray that starts here.
 
-    Raises InputError when the address cannot be joined or no node there can run trials, and from
-    `events` ClusterLostError once all of its nodes are dead.
+    Raises InputError when the address cannot be joined or no node there can run trials, LabelsError
+    when none has the labels, and from `events` ClusterLostError once all of its nodes are dead.
     """
 
     def __init__(
-        self, address: str = "local", *, runtime_env: Mapping[str, Any] | None = None
+        self,
+        address: str = "local",
+        *,
+        labels: Mapping[str, str] | None = None,
+        memory_bytes: float | None = None,
+        runtime_env: Mapping[str, Any] | None = None,
     ) -> None:
-        """runtime_env: what the nodes of a cluster are given, in Ray's words."""
+        """labels: of the nodes of a cluster that may have trials. memory_bytes: that each trial
+        reserves. runtime_env: what the nodes of a cluster are given, in Ray's words."""
+        self._labels = dict(labels or {})
+        self._memory_bytes = memory_bytes
         mark = Mark.mine()
         self._reaper = start_reaper(mark)
         is_own = _connect(address, mark, runtime_env or {})
@@ -93,14 +110,14 @@ class RayExecutor:
         self._strangers: dict[Any, dict[str, Any]] = {}
         """ObjectRef of its introduction -> a node that is not yet known."""
         self._seen: set[str] = set()
-        self._idle: dict[str, dict[int, list[Any]]] = defaultdict(lambda: defaultdict(list))
-        """Node -> cores of a worker -> workers."""
+        self._idle: dict[str, list[_Worker]] = defaultdict(list)
+        """Node -> workers there that run no trial."""
         self._running: list[_Running] = []
         self._seen_at = time.monotonic()
         if is_own:
-            self._seen = {node["NodeID"] for node in ray.nodes()}
-            (node_id,) = self._seen
-            self._fleet.nodes[node_id] = Node(node_id, this_host().hostname, len(usable_cores()))
+            (node,) = ray.nodes()
+            self._seen = {node["NodeID"]}
+            self._admit(node, this_host().hostname, cores=len(usable_cores()))
         else:
             self._meet()
 
@@ -116,19 +133,23 @@ class RayExecutor:
 
     def fits(self, spec: TrialSpec) -> bool:
         """See Executor."""
-        return self._fleet.place(spec.parallelism.cores) is not None
+        return self._fleet.place(self._need(spec)) is not None
+
+    def lacking(self, spec: TrialSpec) -> Resources | None:
+        """See Executor."""
+        return self._fleet.lacking(self._need(spec))
 
     def submit(self, run_id: int, spec: TrialSpec, *, untrained: bool = False) -> None:
         """See Executor."""
-        cores = spec.parallelism.cores
-        node = self._fleet.place(cores)
+        need = self._need(spec)
+        node = self._fleet.place(need)
         assert node is not None, "submitted what does not fit"
-        worker = self._worker_on(node, cores)
-        node.busy_cores += cores
+        worker = self._worker_on(node, need)
+        node.held.append(worker.hold)
         note = str(Path(tempfile.gettempdir()) / f"sweeper-timeout-{uuid.uuid4().hex}")
-        streaming = worker.run.options(num_returns="streaming")
+        streaming = worker.actor.run.options(num_returns="streaming")
         stream = streaming.remote(run_id, spec, note, untrained)
-        self._running.append(_Running(run_id, cores, node, worker, stream, note))
+        self._running.append(_Running(run_id, node, worker, stream, note))
 
     def events(self, timeout_seconds: float) -> list[RunEvent]:
         """See Executor."""
@@ -158,23 +179,23 @@ class RayExecutor:
     def stop(self) -> None:
         """See Executor."""
         for running in self._running:
-            running.worker.stop.remote(running.run_id)
+            running.worker.actor.stop.remote(running.run_id)
 
     def prune(self, run_id: int, reason: str) -> None:
         """See Executor."""
         for running in self._running:
             if running.run_id == run_id:
-                running.worker.prune.remote(run_id, reason)
+                running.worker.actor.prune.remote(run_id, reason)
 
     def worker_pids(self) -> list[int]:
         """Processes of the workers that run a trial now."""
-        pids: list[int] = ray.get([running.worker.pid.remote() for running in self._running])
+        pids: list[int] = ray.get([running.worker.actor.pid.remote() for running in self._running])
         return pids
 
     def close(self) -> None:
         """See Executor."""
         for running in self._running:
-            ray.kill(running.worker, no_restart=True)
+            ray.kill(running.worker.actor, no_restart=True)
         for node_id in list(self._idle):
             self._dismiss(node_id)
         self._running.clear()
@@ -193,9 +214,13 @@ class RayExecutor:
                 break
             ray.wait(list(self._strangers), num_returns=1, timeout=1.0)
             self._welcome()
-        if not self._fleet.nodes:
-            reasons = "; ".join(notice.detail for notice in self._notices)
-            raise InputError(f"no node can run trials: {reasons or 'none has a CPU'}")
+        if self._fleet.nodes:
+            return
+        if self._labels and not self._notices:
+            asked = ", ".join(f"{key}={value}" for key, value in self._labels.items())
+            raise LabelsError(f"no node with a CPU has {asked}; `ray start --labels` gives them")
+        reasons = "; ".join(notice.detail for notice in self._notices)
+        raise InputError(f"no node can run trials: {reasons or 'none has a CPU'}")
 
     def _look_for_nodes(self) -> None:
         """Let go those that have died, and greet those that are new."""
@@ -206,13 +231,15 @@ class RayExecutor:
         for node_id in self._fleet.nodes.keys() - alive.keys():
             node = self._fleet.nodes.pop(node_id)
             self._idle.pop(node_id, None)
-            self._tell("node_lost", f"{node.name} is gone, and its {node.cores} cores with it")
+            self._tell("node_lost", f"{node.name} is gone, and its {node.has.cores} cores with it")
         for node_id in alive.keys() - self._seen:
             self._seen.add(node_id)
-            if alive[node_id]["Resources"].get("CPU", 0) >= 1:
+            newcomer = alive[node_id]
+            is_asked = self._labels.items() <= newcomer["Labels"].items()
+            if is_asked and newcomer["Resources"].get("CPU", 0) >= 1:
                 there = NodeAffinitySchedulingStrategy(node_id, soft=False)
                 word = _INTRODUCE.options(scheduling_strategy=there).remote()
-                self._strangers[word] = alive[node_id]
+                self._strangers[word] = newcomer
         self._welcome()
 
     def _welcome(self) -> None:
@@ -238,8 +265,16 @@ class RayExecutor:
                 continue
             # Ray counts hyperthreads, and what it was told; a trial leases physical cores.
             cores = min(int(stranger["Resources"]["CPU"]), host.usable_cores)
-            node_id = stranger["NodeID"]
-            self._fleet.nodes[node_id] = Node(node_id, name, cores)
+            self._admit(stranger, name, cores=cores)
+
+    def _admit(self, node: Mapping[str, Any], name: str, *, cores: int) -> None:
+        """Let a node of `ray.nodes()` have trials; its GPUs and its memory are Ray's to count."""
+        node_id, counted = node["NodeID"], node["Resources"]
+        has = Resources(cores, counted.get("GPU", 0), int(counted.get("memory", 0)))
+        self._fleet.nodes[node_id] = Node(node_id, name, has)
+
+    def _need(self, spec: TrialSpec) -> Need:
+        return need_of(spec, memory_bytes=self._memory_bytes)
 
     def _next(self, running: _Running) -> list[RunEvent]:
         try:
@@ -254,11 +289,11 @@ class RayExecutor:
         running.has_begun |= any(isinstance(event, TrainingStarted) for event in sent)
         if isinstance(sent[-1], RunResult):
             self._end(running, sent[-1])
-            self._idle[running.node.node_id][running.cores].append(running.worker)
+            self._idle[running.node.node_id].append(running.worker)
         return [RunEvent(running.run_id, event) for event in sent]
 
     def _lost(self, running: _Running, status: RunStatus, error: Exception) -> RunEvent:
-        ray.kill(running.worker, no_restart=True)
+        ray.kill(running.worker.actor, no_restart=True)
         where = running.node.name
         reason = f"the worker was lost on {where}: {type(error).__name__}: "
         result = lost_result(status, reason + str(error).splitlines()[0])
@@ -269,10 +304,10 @@ class RayExecutor:
         return RunEvent(running.run_id, result)
 
     def _end(self, running: _Running, result: RunResult) -> None:
-        """Free its cores, and note what it says about its node."""
+        """Free what it held, and note what it says about its node."""
         self._running.remove(running)
         node, status = running.node, result.status
-        node.busy_cores -= running.cores
+        node.held.remove(running.worker.hold)
         is_setup = status is RunStatus.TIMEOUT and not running.has_begun
         if is_setup or status in (RunStatus.ERROR, RunStatus.LOST):
             failure = (result.reason or status.value).splitlines()[0]
@@ -293,23 +328,25 @@ class RayExecutor:
 
     def _dismiss(self, node_id: str) -> None:
         """End the idle workers of a node."""
-        for workers in self._idle.pop(node_id, {}).values():
-            for worker in workers:
-                ray.kill(worker, no_restart=True)
+        for worker in self._idle.pop(node_id, []):
+            ray.kill(worker.actor, no_restart=True)
 
-    def _worker_on(self, node: Node, cores: int) -> Any:
-        """An idle worker of that size, or a new one, ending idle ones of other sizes if their
-        cores are needed."""
+    def _worker_on(self, node: Node, need: Need) -> _Worker:
+        """An idle worker that holds just that, or a new one, ending idle ones as far as what
+        they hold is needed."""
         idle = self._idle[node.node_id]
-        if idle[cores]:
-            return idle[cores].pop()
-        free = node.free_cores - sum(size * len(workers) for size, workers in idle.items())
-        for size, workers in idle.items():
-            while free < cores and workers:
-                ray.kill(workers.pop(), no_restart=True)
-                free += size
-        there = NodeAffinitySchedulingStrategy(node.node_id, soft=False)
-        return _TRIAL_WORKER.options(num_cpus=cores, scheduling_strategy=there).remote(sys.path)
+        for i, worker in enumerate(idle):
+            if worker.hold.of == need.on(node.has):
+                return idle.pop(i)
+        while (hold := node.room_for(need, beside=[worker.hold for worker in idle])) is None:
+            ray.kill(idle.pop().actor, no_restart=True)
+        actor = _TRIAL_WORKER.options(
+            num_cpus=hold.of.cores,
+            num_gpus=hold.of.gpus,
+            memory=hold.of.memory_bytes,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node.node_id, soft=False),
+        ).remote(sys.path)
+        return _Worker(actor, hold)
 
 
 def _name(node: Mapping[str, Any]) -> str:
@@ -339,13 +376,11 @@ def _connect(address: str, mark: Mark, runtime_env: Mapping[str, Any]) -> bool:
     if address == "auto":
         # Ray's own `auto` joins any Ray of this machine: another launcher's, which ends with it.
         address = os.environ.get("RAY_ADDRESS") or "local"
-    # Both are read by Ray's own processes: no metrics agent on a laptop, no usage report.
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read by Ray's own processes
     common: dict[str, Any] = {
         "logging_level": logging.ERROR,
         "log_to_driver": False,
-        "runtime_env": {**runtime_env, "env_vars": SINGLE_THREADED},
+        "runtime_env": {**runtime_env, "env_vars": SINGLE_THREADED | NO_OTHER_GPUS},
         "namespace": f"sweeper-{os.getpid()}-{time.time_ns()}",
     }
     if address != "local":

@@ -8,7 +8,7 @@ listed first give way first, each to the nearest valid value.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -180,6 +180,7 @@ class SearchSpace:
                 raise invalid(f"{where}.{path}", "is not searched under these conditions")
         if clash := self._clash(params):
             raise invalid(where, f": cannot run: {clash.path} {clash.message}")
+        self._check_cores(self.resolve(params), where)
         return params
 
     def configure(self, values: Mapping[str, Any], where: str, **other: Any) -> TrialSpec:
@@ -205,6 +206,21 @@ class SearchSpace:
         for path in self.parameters:
             for key, params in extremes(path, self.parameters, self._when):
                 yield f"{path}.{key}", self.resolve(self.repair(params))
+
+    def variants(self, paths: Collection[str]) -> Iterator[TrialSpec]:
+        """A trial that can run for each combination of values that the discrete parameters among
+        `paths` can have together; one trial where none of them is searched."""
+        walked = set(paths)
+        for path in reversed(self.parameters):  # before those that it depends on
+            if path in walked:
+                walked |= self._when[path].keys()
+        met: set[tuple[ParamValue, ...]] = set()
+        in_order = [path for path in self.parameters if path in walked]
+        for params in assignments(in_order, self.parameters, self._when):
+            values = tuple(params.get(path) for path in paths)
+            if values not in met:
+                met.add(values)
+                yield self.resolve(self.repair(params))
 
     def configurations(self) -> Iterator[dict[str, ParamValue]]:
         """Every valid combination of the discrete parameters, in the order of the file."""

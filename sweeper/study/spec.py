@@ -158,6 +158,12 @@ class RaySpec(Spec):
     where its modules are importable: at most 100 MiB. A local Ray sees the folder as it is."""
     pip: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], as_tuple] = ()
     """What pip installs for the study on each node of a cluster, before its first trial there."""
+    labels: dict[str, str] = Field(default_factory=dict)
+    """Only nodes of a cluster with all of these labels get trials: what `ray start --labels` gave
+    them, and Ray's own (`ray.io/accelerator-type: H100`)."""
+    memory_bytes: float | None = Field(default=None, gt=0)
+    """Memory that a trial reserves on its node, which has what `ray start --memory` says, or what
+    was free as Ray started there. Nothing holds a trial to it."""
 
 
 class StudySpec(Spec):
@@ -180,7 +186,7 @@ class StudySpec(Spec):
     stop: StopSpec
     """When the study ends."""
     concurrency: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
-    """Trials at once; `auto` is as many as the cores hold."""
+    """Trials at once; `auto` is as many as the nodes have room for."""
     priority: int = Field(default=0, ge=-100, le=100)
     """Of the studies that are launched on one machine, the higher have its cores first; those of
     the same priority in the order they came."""

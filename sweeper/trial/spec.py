@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -30,6 +30,10 @@ class ParallelismSpec(Spec):
     """Collect in two halves: the policy acts for one while the other steps. Needs 2 envs."""
     cores: int = Field(default=1, ge=1)
     """Cores reserved for the trial."""
+    gpus: Annotated[float, Field(gt=0, le=1)] | Annotated[int, Field(ge=1)] | None = None
+    """GPUs reserved for the trial, or a share of one; in a study it sees no others. null: 1 where
+    `network.device` is `cuda` or `auto`, else none. With `auto` it goes without on a node that has
+    none."""
     torch_threads: int = Field(default=1, ge=1)
     """Threads of torch and BLAS in the learner."""
 
@@ -89,7 +93,7 @@ class TrialSpec(Spec):
     algorithm: AlgorithmSpec
     """The learner and its hyperparameters."""
     parallelism: ParallelismSpec = ParallelismSpec()
-    """Environments, processes and cores."""
+    """Environments, processes, cores and GPUs."""
     budget: BudgetSpec
     """How long it trains."""
     evaluation: EvaluationSpec = EvaluationSpec()

@@ -325,6 +325,15 @@ def test_a_cluster_that_is_not_there(cli: Cli, monkeypatch: pytest.MonkeyPatch) 
     assert f"no Ray cluster answers at RAY_ADDRESS={free}: " in refused(cli, *launch)
 
 
+def test_labels_without_a_cluster(cli: Cli) -> None:
+    write_study(Path("study.yaml"), ray={"labels": {"pool": "lab"}})
+    line = 1 + Path("study.yaml").read_text().splitlines().index("  labels: {pool: lab}")
+    launch = ("launch", "study.yaml", "--db", "sqlite:///new.db")
+    for options in ((), ("--ray-address", "local")):
+        said = refused(cli, *launch, *options)
+        assert said.startswith(f"study.yaml:{line}: ray.labels: a local Ray has none; name the")
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

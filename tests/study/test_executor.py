@@ -21,6 +21,7 @@ from sweeper.core.records import (
     WaitingForCores,
 )
 from sweeper.study.executor import Executor, InlineExecutor
+from sweeper.study.resources import Resources
 from sweeper.trial.spec import LimitsSpec, TrialSpec
 
 WAIT_SECONDS = 60.0
@@ -88,6 +89,22 @@ def test_cores_are_free_again_after_a_run(executor: Executor) -> None:
 def test_a_trial_larger_than_everything_does_not_fit(executor: Executor) -> None:
     parallelism = trial().parallelism.model_copy(update={"cores": executor.total_cores + 1})
     assert not executor.fits(trial().model_copy(update={"parallelism": parallelism}))
+
+
+def test_what_a_trial_larger_than_everything_lacks_is_named(executor: Executor) -> None:
+    assert executor.lacking(trial()) is None
+    cores = executor.total_cores + 1
+    parallelism = trial().parallelism.model_copy(update={"cores": cores})
+    too_large = trial().model_copy(update={"parallelism": parallelism})
+    assert executor.lacking(too_large) == Resources(cores)
+
+
+@pytest.mark.system
+def test_gpus_are_those_that_ray_counts(ray_executor: Any) -> None:
+    parallelism = trial().parallelism.model_copy(update={"gpus": 10_000})
+    too_large = trial().model_copy(update={"parallelism": parallelism})
+    assert not ray_executor.fits(too_large)
+    assert ray_executor.lacking(too_large) == Resources(0, 10_000)
 
 
 def test_a_failing_trial_is_a_result_and_the_next_one_runs(executor: Executor) -> None:

@@ -3,33 +3,67 @@
 from __future__ import annotations
 
 from sweeper.study.fleet import EVIDENCE, FAILURES_IN_A_ROW, Fleet, Node
+from sweeper.study.resources import Hold, Need, Resources
+
+ONE = Need(cores=1)
 
 
-def fleet(*cores: int) -> Fleet:
-    return Fleet(Node(f"id-{i}", f"node {i}", n) for i, n in enumerate(cores))
+def fleet(*has: int | Resources) -> Fleet:
+    """Nodes with so many cores, or with more than cores."""
+    return Fleet(
+        Node(f"id-{i}", f"node {i}", Resources(each) if isinstance(each, int) else each)
+        for i, each in enumerate(has)
+    )
+
+
+def run(nodes: Fleet, need: Need) -> str | None:
+    """Where a trial goes, and stays."""
+    node = nodes.place(need)
+    if node is None:
+        return None
+    held = node.room_for(need)
+    assert held is not None
+    node.held.append(held)
+    return node.node_id
+
+
+def busy(node: Node) -> None:
+    node.held.append(Hold(Resources(node.has.cores), ()))
 
 
 def test_trials_spread_and_a_large_one_goes_where_it_has_room() -> None:
     nodes = fleet(2, 4, 2)
-    places = []
-    for cores in (1, 1, 1, 2):
-        node = nodes.place(cores)
-        assert node is not None
-        node.busy_cores += cores
-        places.append(node.node_id)
+    places = [run(nodes, Need(cores)) for cores in (1, 1, 1, 2)]
     assert places == ["id-1", "id-1", "id-0", "id-1"]
-    assert nodes.place(3) is None
+    assert run(nodes, Need(3)) is None
     assert nodes.total_cores == 8
     assert nodes.largest_node_cores == 4
+
+
+def test_a_trial_goes_where_all_that_it_needs_is_free() -> None:
+    nodes = fleet(Resources(8, 0, 16), Resources(2, 1, 16), Resources(4, 1, 4))
+    assert run(nodes, Need(1, 1, 8)) == "id-1"  # the most cores have no GPU, or no memory
+    assert run(nodes, Need(1, 1, 8)) is None
+    assert [run(nodes, Need(1, 0, 8)) for _ in range(4)] == ["id-0", "id-0", "id-1", None]
+    assert nodes.lacking(Need(8, 1)) == Resources(8, 1)
+    assert nodes.lacking(Need(4, 1)) is None
+    nodes.nodes["id-2"].is_quarantined = True
+    assert nodes.lacking(Need(4, 1)) == Resources(4, 1)
+
+
+def test_a_trial_that_may_have_a_gpu_goes_anywhere_and_takes_one_where_there_is_one() -> None:
+    nodes = fleet(Resources(4, 0), Resources(3, 1))
+    places = [run(nodes, Need(1, 1, is_gpu_optional=True)) for _ in range(6)]
+    assert places == ["id-0", "id-0", "id-1", "id-0", "id-0", None]
 
 
 def test_what_failed_on_one_node_is_tried_on_another() -> None:
     nodes = fleet(4, 2)
     nodes.note(nodes.nodes["id-0"], failure="lost")
-    assert nodes.place(1) is nodes.nodes["id-1"]
-    assert nodes.place(4) is nodes.nodes["id-0"]
+    assert nodes.place(ONE) is nodes.nodes["id-1"]
+    assert nodes.place(Need(4)) is nodes.nodes["id-0"]
     nodes.note(nodes.nodes["id-0"], failure=None)
-    assert nodes.place(1) is nodes.nodes["id-0"]
+    assert nodes.place(ONE) is nodes.nodes["id-0"]
 
 
 def test_a_node_that_fails_all_while_the_others_do_not_is_quarantined() -> None:
@@ -39,17 +73,17 @@ def test_a_node_that_fails_all_while_the_others_do_not_is_quarantined() -> None:
         nodes.note(good, failure=None)
     told = [nodes.note(bad, failure="no library") for _ in range(FAILURES_IN_A_ROW + 1)]
     assert told == [[]] * (FAILURES_IN_A_ROW - 1) + [[bad], []]
-    good.busy_cores = 1
-    assert nodes.place(1) is None
+    busy(good)
+    assert nodes.place(ONE) is None
     assert nodes.total_cores == nodes.largest_node_cores == 1
 
 
 def test_a_node_that_fails_quickly_waits_for_what_the_others_make_of_it() -> None:
     nodes = fleet(1, 1)
     good, bad = nodes.nodes.values()
-    good.busy_cores = 1
+    busy(good)
     taken = 0
-    while nodes.place(1) is bad:
+    while nodes.place(ONE) is bad:
         assert nodes.note(bad, failure="no library") == []
         taken += 1
     assert taken == FAILURES_IN_A_ROW
@@ -60,13 +94,13 @@ def test_a_node_that_fails_quickly_waits_for_what_the_others_make_of_it() -> Non
 def test_a_node_is_held_no_longer_once_others_fail_as_well() -> None:
     nodes = fleet(1, 1)
     other, node = nodes.nodes.values()
-    other.busy_cores = 1
+    busy(other)
     for _ in range(FAILURES_IN_A_ROW):
         nodes.note(node, failure="diverged")
-    assert nodes.place(1) is None
+    assert nodes.place(ONE) is None
     for i in range(EVIDENCE):
         nodes.note(other, failure="diverged" if i % 2 else None)
-    assert nodes.place(1) is node
+    assert nodes.place(ONE) is node
 
 
 def test_a_success_ends_a_row_of_failures() -> None:
@@ -82,7 +116,7 @@ def test_a_success_ends_a_row_of_failures() -> None:
 def test_what_fails_everywhere_is_no_node_s_fault() -> None:
     nodes = fleet(1, 1, 1)
     for _ in range(100):
-        node = nodes.place(1)
+        node = nodes.place(ONE)
         assert node is not None
         assert nodes.note(node, failure="x") == []
 

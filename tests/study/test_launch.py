@@ -25,7 +25,7 @@ from sweeper.store.rows import TrialRow
 from sweeper.store.store import Store
 from sweeper.store.versions import StudyChangedError
 from sweeper.study.claim import claim_study
-from sweeper.study.executor import InlineExecutor, RunEvent, lost_result
+from sweeper.study.executor import ClusterLostError, InlineExecutor, RunEvent, lost_result
 from sweeper.study.launch import FLUSH_SECONDS, Launcher, LaunchState
 from sweeper.study.spec import ConfirmSpec, LoadedStudy, load_study
 from sweeper.trial.cores import LEASES
@@ -189,6 +189,29 @@ def test_a_stopped_study_is_taken_up_where_it_was(world: World) -> None:
         "SELECT count(*) FROM (SELECT trial_id FROM runs WHERE status = 'COMPLETED' "
         "GROUP BY trial_id HAVING count(*) > 1)"
     ) == [(0,)]
+
+
+def test_a_trial_that_fits_nowhere_ends_the_launch_and_not_the_study(world: World) -> None:
+    """As where the only node that could hold it has died."""
+    cores = {"kind": "choice", "choices": [1, 2]}
+    search = {**STUDY["search"], "parallelism.cores": cores}
+    enqueue = [{"parallelism.cores": 1}, {"parallelism.cores": 2}]
+    with pytest.raises(ClusterLostError, match="no node is left that has the 2 cores for"):
+        world.launch(search=search, enqueue=enqueue)
+    assert world.sql("SELECT number, status FROM trials ORDER BY number") == [
+        (1, "COMPLETED"),
+        (2, "COMPLETED"),
+        (3, "QUEUED"),
+    ]
+    assert world.sql("SELECT count(*) FROM launchers") == [(0,)]
+
+
+def test_the_search_has_the_last_word_on_how_large_trials_are(world: World) -> None:
+    trial = {**STUDY["trial"], "parallelism": {"vec_env": "serial", "n_envs": 2, "cores": 64}}
+    cores = {"kind": "constant", "value": 1}
+    search = {**STUDY["search"], "parallelism.cores": cores}
+    trials = world.launch(trial=trial, search=search, baseline=None, enqueue=[])
+    assert [trial.status for trial in trials] == ["COMPLETED"] * 5
 
 
 class Losing(InlineExecutor):

@@ -76,7 +76,9 @@ def test_the_digest_follows_the_meaning_and_not_the_layout(tmp_path: Path) -> No
     assert load_study(path).sha256 == before
     assert load_study(path, overrides=["trial.budget.seconds=11"]).sha256 != before
     more = ["replicate.share=0.5", "confirm.top=2", "stop.hours=3", "concurrency=1"]
+    more += ["ray.labels={pool: lab}", "ray.memory_bytes=4.0e9"]
     assert load_study(path, overrides=more).sha256 == before
+    assert load_study(path, overrides=["trial.parallelism.gpus=0.5"]).sha256 != before
 
 
 def test_the_text_of_a_study_with_overrides_holds_them(tmp_path: Path) -> None:
@@ -152,6 +154,21 @@ def test_a_budget_of_env_steps_has_no_expected_duration(tmp_path: Path) -> None:
             "got 'tpee'; did you mean tpe?",
         ),
         ("ray: {address: nowhere}", "x.yaml:9: ray.address must be text of the form"),
+        ("ray: {labels: {pool: 1}}", "x.yaml:9: ray.labels.pool must be text, got 1"),
+        ("ray: {labels: [lab]}", "x.yaml:9: ray.labels must be a mapping of keys, got ['lab']"),
+        ("ray: {memory_bytes: 0}", "x.yaml:9: ray.memory_bytes must be more than 0, got 0"),
+        (
+            "baseline: {set: {parallelism.gpus: 1.5}}",
+            "x.yaml:9: baseline.set.parallelism.gpus must be at most 1 or a whole number, got 1.5",
+        ),
+        (
+            "baseline: {set: {parallelism.gpus: 0}}",
+            "x.yaml:9: baseline.set.parallelism.gpus must be more than 0 or at least 1, got 0",
+        ),
+        (
+            "  parallelism.gpus: {kind: float, low: 0.5, high: 2.0}",
+            "x.yaml:9: search.parallelism.gpus.high must be at most 1 or a whole number, got 2",
+        ),
         ("enqueue: [{n_envs: 4}]", "x.yaml:9: enqueue.0.n_envs is not searched; did you mean par"),
         (
             "enqueue:\n  - {parallelism.n_envs: 4}\n  - {parallelism.n_envs: 16}",
@@ -208,6 +225,18 @@ def test_a_baseline_with_more_cores_than_there_are(tmp_path: Path) -> None:
     text = f"{STUDY}baseline: {{set: {{parallelism.cores: 3}}}}\n"
     assert error(tmp_path, text, usable_cores=2) == (
         "x.yaml:9: baseline.set.parallelism.cores cannot be had: "
+        "no node has more than 2 usable cores, got 3"
+    )
+
+
+def test_an_enqueued_trial_with_more_cores_than_there_are(tmp_path: Path) -> None:
+    """It has those of the trial where they are not in the searched range."""
+    text = STUDY.replace("  budget:", "  parallelism: {cores: 3}\n  budget:")
+    text += (
+        "  parallelism.cores: {kind: int, low: 1, high: 2}\nenqueue: [{parallelism.n_envs: 4}]\n"
+    )
+    assert error(tmp_path, text, usable_cores=2) == (
+        "x.yaml:11: enqueue.0.parallelism.cores cannot be had: "
         "no node has more than 2 usable cores, got 3"
     )
 

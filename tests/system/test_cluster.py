@@ -26,7 +26,8 @@ class Placed(worlds.Matching):
         if place == "bad":
             raise RuntimeError("this machine lacks a library")
         if place:
-            pathlib.Path(folder, place).write_text(__file__)
+            gpus = os.environ.get("CUDA_VISIBLE_DEVICES")
+            pathlib.Path(folder, place).write_text(f"{__file__}, GPUs: {gpus}")
 """
 
 
@@ -42,10 +43,15 @@ class Nodes:
         self.world = world
         self._added: list[Any] = []
 
-    def add(self, place: str, *, cores: int = 1, **environment: str) -> Any:
-        """A node of that name, where the environment variable PLACE is so."""
+    def add(
+        self, place: str, *, cores: int = 1, has: dict[str, Any] | None = None, **environment: str
+    ) -> Any:
+        """A node of that name, where the environment variable PLACE is so; `has` what else Ray is
+        told of it."""
         environment |= {LEASES: self.world.leases, "PLACE": place}
-        node = self.cluster.add_node(num_cpus=cores, node_name=place, env_vars=environment)
+        node = self.cluster.add_node(
+            num_cpus=cores, node_name=place, env_vars=environment, **has or {}
+        )
         self._added.append(node)
         return node
 
@@ -81,7 +87,7 @@ def nodes(cluster: Cluster, world: World) -> Iterator[Nodes]:
 
 def placed_study(world: World, *, parallelism: Any = None, **changes: Any) -> Path:
     """A study whose trials leave a file named for the place where they ran, with where their
-    code came from."""
+    code came from and the GPUs that they may see."""
     (world.folder / "placing.py").write_text(ENVIRONMENT)
     places = world.folder / "places"
     places.mkdir()
@@ -112,7 +118,9 @@ def test_trials_spread_over_the_nodes_of_our_versions_and_the_study_s_folder_tra
     assert launch.wait(120) == 0, launch.text
     assert names(places) == {"one", "two"}
     for place in places.iterdir():  # what was sent, not the folder that only the launcher has
-        assert not Path(place.read_text()).is_relative_to(world.folder)
+        code, gpus = place.read_text().split(", GPUs: ")
+        assert not Path(code).is_relative_to(world.folder)
+        assert gpus == ""  # none is reserved
     assert world.count("COMPLETED") == 4
     (detail,) = world.sql("SELECT detail FROM events WHERE kind = 'node_refused'")[0]
     assert detail.startswith("node other ")
@@ -154,20 +162,36 @@ def test_a_node_that_dies_costs_its_runs_and_old_and_new_ones_make_them_again(
 def test_what_no_node_can_hold_is_refused_before_anything_runs_and_what_one_can_runs_there(
     nodes: Nodes,
 ) -> None:
+    """Nodes differ by what Ray is told of them: no GPU need be there for a trial to reserve it."""
     world = nodes.world
-    places = placed_study(world, stop={"trials": 2}, parallelism={"cores": 2, "n_envs": 4})
-    nodes.add("small")
-    refused = nodes.launch()
-    assert refused.wait(120) == 2
-    (line,) = refused.stderr.read_text().splitlines()
-    assert re.search(
-        r"study.yaml:\d+: parallelism.cores cannot be had: no node has more than 1", line
+    places = placed_study(
+        world,
+        stop={"trials": 2},
+        parallelism={"cores": 2, "gpus": 1, "n_envs": 4},
+        ray={"labels": {"pool": "lab"}, "memory_bytes": 2.0e9},
     )
-    assert not world.sql("SELECT name FROM studies")
-    nodes.add("large", cores=2)
+
+    def refusal() -> str:
+        launch = nodes.launch()
+        assert launch.wait(120) == 2, launch.text
+        (line,) = launch.stderr.read_text().splitlines()
+        assert not world.sql("SELECT name FROM studies")
+        assert re.match(r"sweeper: study.yaml:\d+: ", line)
+        return line
+
+    all_of_it = {"labels": {"pool": "lab", "rack": "7"}, "num_gpus": 1, "memory": 3 * 10**9}
+    nodes.add("elsewhere", cores=2, has=all_of_it | {"labels": {"rack": "7"}})
+    assert "ray.labels: no node with a CPU has pool=lab" in refusal()
+    nodes.add("small", cores=1, has=all_of_it)
+    nodes.add("without", cores=2, has=all_of_it | {"num_gpus": 0})
+    nodes.add("narrow", cores=2, has=all_of_it | {"memory": 10**9})
+    together = "no node has 2 cores, 1 GPU and 2 GB of memory"
+    assert f"parallelism.gpus cannot be had: {together}" in refusal()
+    nodes.add("right", cores=2, has=all_of_it)
     launch = nodes.launch()
     assert launch.wait(120) == 0, launch.text
-    assert names(places) == {"large"}
+    assert names(places) == {"right"}
+    assert (places / "right").read_text().endswith(", GPUs: 0")
     nodes.assert_nothing_left()
 
 

@@ -65,6 +65,18 @@ def test_the_dashboard_shows_a_study_while_it_runs_and_holds_nothing_up(database
     world.assert_complete()
 
 
+def test_gpus_that_this_machine_has_not_are_refused_before_anything_is_written(
+    world: World,
+) -> None:
+    world.study(trial={"parallelism": {"gpus": 1000}})
+    launch = world.launch()
+    assert launch.wait() == 2
+    (line,) = launch.stderr.read_text().splitlines()
+    assert re.search(r"study.yaml:\d+: parallelism.gpus cannot be had: no node has 1000 GPUs", line)
+    assert not world.sql("SELECT name FROM studies")
+    world.assert_nothing_left()
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
