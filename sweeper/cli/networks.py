@@ -13,7 +13,11 @@ from sweeper.study.document import Document
 from sweeper.study.spec import LoadedStudy
 from sweeper.trial.spec import TrialSpec
 
-CHOOSING = ("algorithm.network.kind", "algorithm.network.convolutions")
+CHOOSING = (
+    "algorithm.network.kind",
+    "algorithm.network.convolutions",
+    "algorithm.network.channels",
+)
 """What decides which observations a network can read."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 
@@ -32,7 +32,8 @@ def _list_as_tuple(value: object) -> object:
 as_tuple = BeforeValidator(_list_as_tuple)
 """YAML and JSON write lists; frozen specs hold tuples. `Annotated[tuple[...], as_tuple]`."""
 
-Ints = Annotated[tuple[int, ...], as_tuple]
+Sizes = Annotated[tuple[Annotated[int, Field(ge=1)], ...], as_tuple]
+"""Units of layers, or channels, one after another."""
 
 
 def invalid(path: str, message: str) -> PydanticCustomError:

@@ -105,13 +105,16 @@ class ConvolutionSample(NamedTuple):
     """[n, B, O, H', W'] gradients of each sample's own loss."""
     kernel: int
     stride: int
+    padding: int = 0
 
     def moments(self) -> tuple[Tensor, Tensor]:
         """A and G of this pass."""
         n, batch = self.images.shape[:2]
         a = torch.zeros((), dtype=self.images.dtype, device=self.images.device)
         for images in torch.split(self.images, PATCHED, dim=1):
-            patches = unfold(images.flatten(0, 1), self.kernel, stride=self.stride)
+            patches = unfold(
+                images.flatten(0, 1), self.kernel, padding=self.padding, stride=self.stride
+            )
             columns = pad(patches, (0, 0, 0, 1), value=1.0)
             columns = columns.view(n, -1, *columns.shape[1:])
             columns = columns.transpose(1, 2).flatten(2)  # [n, I + 1, B T]

@@ -28,7 +28,7 @@ from sweeper.optim.spec import (
     WarmupCosineSchedule,
 )
 from sweeper.rl.foreign import SB3Spec
-from sweeper.rl.spec import A2CSpec, CNNSpec, MLPSpec, PPOSpec
+from sweeper.rl.spec import A2CSpec, CNNSpec, IMPALASpec, MLPSpec, NetworkSpec, PPOSpec
 from sweeper.store.rows import TrialRow
 from sweeper.trial.spec import TrialSpec
 
@@ -229,8 +229,10 @@ def _sb3_kwargs(spec: TrialSpec) -> dict[str, str]:
     }
 
 
-def _sb3_network(network: MLPSpec | CNNSpec) -> tuple[str, str]:
+def _sb3_network(network: NetworkSpec) -> tuple[str, str]:
     """Policy class, and what describes the network in `policy_kwargs`, as Python source."""
+    if isinstance(network, IMPALASpec):
+        raise InputError(f"Stable-Baselines3 has no network {network.kind}")
     if isinstance(network, CNNSpec):
         plain = CNNSpec(kind="cnn")
         _refuse(

@@ -34,7 +34,7 @@ class ActorCriticLearner:
         self.encode = features_for(vec_env.single_observation_space, network)
         device = device_for(network.device)
         self.policy = ActorCritic(
-            self.encode.shape, self.distribution, network, seed=seed, device=device
+            self.encode.inputs, self.distribution, network, seed=seed, device=device
         )
         is_derived = (
             isinstance(network, MLPSpec)

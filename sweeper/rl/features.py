@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from sweeper.core.errors import InputError
 from sweeper.envs.arrays import leaves
 from sweeper.envs.vec_env import Observation
-from sweeper.rl.images import image_layout, least_size
-from sweeper.rl.spec import CNNSpec, MLPSpec
+from sweeper.rl.images import ImageLayout, Inputs, image_layout, least_size
+from sweeper.rl.spec import CNNSpec, ConvolutionalSpec, MLPSpec, NetworkSpec
 
 F32 = NDArray[np.float32]
 
@@ -22,20 +22,22 @@ F32 = NDArray[np.float32]
 class Features(Protocol):
     """Writes batched observations of a space into rows of one shape and type."""
 
+    inputs: Inputs
+    """What the network finds in a row."""
     shape: tuple[int, ...]
     """Of one row."""
-    dtype: type[np.generic]
+    dtype: np.dtype[Any]
 
     def __call__(self, observation: Observation, out: NDArray[Any]) -> None:
         """Encode observations [n, ...] into `out` [n, *shape]."""
         ...
 
 
-def features_for(space: gymnasium.Space[Any], network: MLPSpec | CNNSpec) -> Features:
+def features_for(space: gymnasium.Space[Any], network: NetworkSpec) -> Features:
     """What the network reads of the space. Raises InputError, by name, where it cannot."""
-    if isinstance(network, CNNSpec):
-        return ImageFeatures(space, network)
-    return FlatFeatures(space)
+    if isinstance(network, MLPSpec):
+        return FlatFeatures(space)
+    return ImageFeatures(space, network)
 
 
 class FlatFeatures:
@@ -46,12 +48,13 @@ class FlatFeatures:
     that has no such form.
     """
 
-    dtype: type[np.generic] = np.float32
+    dtype: np.dtype[Any] = np.dtype(np.float32)
 
     def __init__(self, space: gymnasium.Space[Any]) -> None:
         self._leaves = list(leaves(space))
         ends = np.cumsum([_size(leaf.space) for leaf in self._leaves]).tolist()
         self._slices = [slice(*between) for between in pairwise([0, *ends])]
+        self.inputs = Inputs(vector=ends[-1])
         self.shape: tuple[int, ...] = (ends[-1],)
 
     def __call__(self, observation: Observation, out: F32) -> None:
@@ -62,14 +65,15 @@ class FlatFeatures:
 
 
 class ImageFeatures:
-    """Images as they are, for a CNN: `shape` [C, H, W] or [H, W, C]; [H, W] becomes [1, H, W].
+    """Images as they are, for convolutions: `shape` [C, H, W] or [H, W, C]; [H, W] becomes
+    [1, H, W].
 
     Bytes stay bytes: as float32 a rollout would take four times the memory. The network
     divides them by 255, and nothing else. Raises InputError for a space that is not of
     images, or of images too small for the network's convolutions.
     """
 
-    def __init__(self, space: gymnasium.Space[Any], network: CNNSpec) -> None:
+    def __init__(self, space: gymnasium.Space[Any], network: ConvolutionalSpec) -> None:
         shape: tuple[int, ...]
         match space:
             case spaces.Box(shape=(height, width)):
@@ -78,22 +82,31 @@ class ImageFeatures:
                 shape = space.shape
             case _:
                 raise InputError(
-                    "cnn takes images, a Box of [C, H, W], [H, W, C] or [H, W]; "
+                    f"{network.kind} takes images, a Box of [C, H, W], [H, W, C] or [H, W]; "
                     f"observations are {space}, which `kind: mlp` takes"
                 )
-        layout, least = image_layout(shape), least_size(network.convolutions)
-        if min(layout.height, layout.width) < least:
-            raise InputError(
-                f"cnn with these `convolutions` takes images of {least} x {least} pixels or more; "
-                f"observations are {layout.height} x {layout.width}, {space}"
-            )
+        image = image_layout(shape)
+        _check_size(image, network, space)
+        self.inputs = Inputs(image)
         self.shape = shape
-        self.dtype: type[np.generic] = np.uint8 if space.dtype == np.uint8 else np.float32
+        self.dtype: np.dtype[Any] = np.dtype(np.uint8 if space.dtype == np.uint8 else np.float32)
 
     def __call__(self, observation: Observation, out: NDArray[Any]) -> None:
         """Copy observations [n, ...] to `out` [n, *shape]."""
         assert not isinstance(observation, dict)
         np.copyto(out, observation.reshape(out.shape), casting="unsafe")
+
+
+def _check_size(
+    image: ImageLayout, network: ConvolutionalSpec, space: gymnasium.Space[Any]
+) -> None:
+    least = least_size(network)
+    if min(image.height, image.width) < least:
+        layers = "convolutions" if isinstance(network, CNNSpec) else "channels"
+        raise InputError(
+            f"{network.kind} with these `{layers}` takes images of {least} x {least} pixels or "
+            f"more; observations are {image.height} x {image.width}, {space}"
+        )
 
 
 def is_image(space: gymnasium.Space[Any]) -> bool:
@@ -109,7 +122,9 @@ def _size(space: gymnasium.Space[Any]) -> int:
             return int(space.nvec.sum())
         case _:
             if is_image(space):
-                raise InputError(f"mlp takes flat observations; images, {space}, need `kind: cnn`")
+                raise InputError(
+                    f"mlp takes flat observations; images, {space}, need `kind: cnn` or `impala`"
+                )
             return int(np.prod(space.shape or ()))
 
 

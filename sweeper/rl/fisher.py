@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sweeper.optim.kfac import KFAC, ConvolutionSample, LayerSample
+from sweeper.rl.bodies import LayerCall
 from sweeper.rl.numpy_policy import NumpyPolicy
-from sweeper.rl.policy import ActorCritic, Evaluator, LayerCall
+from sweeper.rl.policy import ActorCritic, Evaluator
 
 F32 = NDArray[np.float32]
 
@@ -78,5 +79,5 @@ def autograd_fisher(
 def _sample(call: LayerCall, a: Tensor, g: Tensor) -> LayerSample | ConvolutionSample:
     layer = call.convolution
     if layer is not None:
-        return ConvolutionSample(a, g, kernel=layer.kernel, stride=layer.stride)
+        return ConvolutionSample(a, g, layer.kernel, layer.stride, layer.padding)
     return LayerSample(a, g if g.dim() == 3 else g[None])

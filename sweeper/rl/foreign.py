@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from sweeper.core.spec import Ints, Spec, invalid
+from sweeper.core.spec import Sizes, Spec, invalid
 from sweeper.optim.spec import ConstantSchedule, ScheduleSpec
 
 EXAMPLE = "my_module:MyLearner"
@@ -59,7 +59,7 @@ class SB3Spec(ForeignSpec):
     """Global gradient norm is clipped to this."""
     target_kl: float | None = Field(default=None, gt=0)
     """An update stops early once approximate KL passes 1.5 x this; null never stops."""
-    net_arch: Ints = Field(default=(64, 64), max_length=8)
+    net_arch: Sizes = Field(default=(64, 64), max_length=8)
     """Units of each hidden layer, in the policy and in the value network."""
     activation_fn: Literal["tanh", "relu", "elu", "leaky_relu"] = "tanh"
     """Nonlinearity after each hidden layer."""

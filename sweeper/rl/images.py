@@ -1,11 +1,10 @@
-"""Where an image's channels are, and what convolutions leave of it."""
+"""Where an image's channels are, and how small images may be."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
-from sweeper.rl.spec import ConvolutionSpec
+from sweeper.rl.spec import ConvolutionalSpec, IMPALASpec
 
 
 class ImageLayout(NamedTuple):
@@ -14,7 +13,21 @@ class ImageLayout(NamedTuple):
     channels: int
     height: int
     width: int
-    channels_last: bool
+    channels_last: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """[C, H, W] or [H, W, C]."""
+        channels, height, width, channels_last = self
+        return (height, width, channels) if channels_last else (channels, height, width)
+
+
+class Inputs(NamedTuple):
+    """What a network reads of one observation: an image, a vector, or both."""
+
+    image: ImageLayout | None = None
+    vector: int = 0
+    """Numbers in it."""
 
 
 def image_layout(shape: tuple[int, ...]) -> ImageLayout:
@@ -22,20 +35,16 @@ def image_layout(shape: tuple[int, ...]) -> ImageLayout:
     shorter of the first and the last axis, the first where they are equal."""
     first, middle, last = shape
     if first <= last:
-        return ImageLayout(first, middle, last, channels_last=False)
+        return ImageLayout(first, middle, last)
     return ImageLayout(last, first, middle, channels_last=True)
 
 
-def least_size(convolutions: Sequence[ConvolutionSpec]) -> int:
-    """Height and width, in pixels, below which some kernel does not fit."""
+def least_size(network: ConvolutionalSpec) -> int:
+    """Height and width, in pixels, below which some kernel does not fit, or some stage of a
+    residual network has but one pixel left to pool."""
+    if isinstance(network, IMPALASpec):
+        return (1 << (len(network.channels) - 1)) + 1
     size = 1
-    for layer in reversed(convolutions):
+    for layer in reversed(network.convolutions):
         size = (size - 1) * layer.stride + layer.kernel
-    return size
-
-
-def convolved_size(size: int, convolutions: Sequence[ConvolutionSpec]) -> int:
-    """What a height or width of `size` pixels has become after all layers."""
-    for layer in convolutions:
-        size = (size - layer.kernel) // layer.stride + 1
     return size

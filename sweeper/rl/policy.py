@@ -10,7 +10,7 @@ shape, so each hidden layer is one batched matrix product: weight [n, H_l, H_(l-
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any, NamedTuple, Protocol
 
@@ -18,14 +18,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import conv2d
 
 from sweeper.optim.kfac import FisherBlocks, KnownFisher, LinearGradient
 from sweeper.optim.muon import Matrices
+from sweeper.rl.bodies import GAIN, Body, LayerCall, body_for
 from sweeper.rl.device import tensor_on
 from sweeper.rl.distributions import Distribution
-from sweeper.rl.images import convolved_size, image_layout
-from sweeper.rl.spec import CNNSpec, ConvolutionSpec, MLPSpec
+from sweeper.rl.images import Inputs
+from sweeper.rl.spec import MLPSpec, NetworkSpec
 
 F32 = NDArray[np.float32]
 CPU = torch.device("cpu")
@@ -46,22 +46,19 @@ class Block(NamedTuple):
 
 
 def layout(
-    shape: tuple[int, ...], distribution: Distribution, network: MLPSpec | CNNSpec
+    inputs: Inputs, distribution: Distribution, network: NetworkSpec, body: Body | None
 ) -> tuple[Block, ...]:
-    """The blocks of the flat vector, in order, for features of a shape."""
+    """The blocks of the flat vector, in order."""
     n = 1 if network.shared else 2
 
     def blocks() -> Iterator[Block]:
-        fan_in = math.prod(shape)
-        if isinstance(network, CNNSpec):
-            channels, height, width, _ = image_layout(shape)
-            for i, layer in enumerate(network.convolutions):
+        fan_in = inputs.vector
+        if body is not None:
+            for i, layer in enumerate(body.convolutions):
                 kernel = (layer.kernel, layer.kernel)
-                yield Block(f"convolution{i}.weight", (n, layer.filters, channels, *kernel))
+                yield Block(f"convolution{i}.weight", (n, layer.filters, layer.channels, *kernel))
                 yield Block(f"convolution{i}.bias", (n, layer.filters))
-                channels = layer.filters
-            height, width = (convolved_size(s, network.convolutions) for s in (height, width))
-            fan_in = channels * height * width
+            fan_in += body.n_outputs
         for i, units in enumerate(network.hidden):
             yield Block(f"hidden{i}.weight", (n, units, fan_in))
             yield Block(f"hidden{i}.bias", (n, units))
@@ -95,41 +92,29 @@ class Weights(NamedTuple):
         return (*self.convolutions, *self.hidden)
 
 
-class LayerCall(NamedTuple):
-    """One pass through a layer, side by side where there is one of each network."""
-
-    a: Tensor
-    """Inputs: [n, B, I], or images [n, B, C, H, W]; n = 1 where both networks, or only one,
-    read them."""
-    s: Tensor
-    """Outputs before the nonlinearity: [n, B, O], or [n, B, O, H', W']; [B, O] of a head."""
-    convolution: ConvolutionSpec | None = None
-
-
 class ActorCritic:
     """The network in torch; the reference that every faster path is tested against."""
 
     def __init__(
         self,
-        shape: tuple[int, ...],
+        inputs: Inputs,
         distribution: Distribution,
-        network: MLPSpec | CNNSpec,
+        network: NetworkSpec,
         *,
         seed: int,
         dtype: torch.dtype = torch.float32,
         device: torch.device = CPU,
     ) -> None:
-        """`shape` is that of one row of features, which fits the network (`features_for`). The
-        same seed gives the same weights on every device."""
-        self.shape = shape
+        """`inputs` fit the network (`features_for`). The same seed gives the same weights on
+        every device."""
+        self.inputs = inputs
         self.distribution = distribution
         self.network = network
-        self._convolutions: tuple[ConvolutionSpec, ...] = ()
-        self._channels_last = False
-        if isinstance(network, CNNSpec):
-            self._convolutions = network.convolutions
-            self._channels_last = image_layout(shape).channels_last
-        self.blocks = layout(shape, distribution, network)
+        self._body: Body | None = None
+        if not isinstance(network, MLPSpec):
+            assert inputs.image is not None
+            self._body = body_for(network, inputs.image)
+        self.blocks = layout(inputs, distribution, network, self._body)
         self.flat = torch.zeros(sum(b.size for b in self.blocks), dtype=dtype)
         self._initialize(torch.Generator().manual_seed(seed))
         self.flat = self.flat.to(device).requires_grad_()
@@ -151,7 +136,7 @@ class ActorCritic:
         log_std = views.pop() if self.distribution.has_log_std else None
         *below, policy_weight, policy_bias, value_weight, value_bias = views
         layers = tuple(zip(below[::2], below[1::2], strict=True))
-        n = len(self._convolutions)
+        n = 0 if self._body is None else len(self._body.convolutions)
         return Weights(
             layers[:n], layers[n:], policy_weight, policy_bias, value_weight, value_bias, log_std
         )
@@ -186,7 +171,7 @@ class ActorCritic:
     def forward(
         self, features: Tensor, *, tape: list[LayerCall] | None = None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """features [B, *shape] -> policy outputs [B, K], values [B], log_std [A] or None.
+        """Rows of features [B, ...] -> policy outputs [B, K], values [B], log_std [A] or None.
 
         A `tape` is given each layer's input and output, in the order of `fisher_blocks`.
         """
@@ -200,13 +185,13 @@ class ActorCritic:
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         weights = self.weights()
         calls: list[LayerCall] = []
-        if weights.convolutions:
-            h = self._convolved(features, weights.convolutions, calls)
-        else:
+        if self._body is None:
             h = features.expand(1 if self.network.shared else 2, *features.shape)
+        else:
+            h = self._body(self._images(features), weights.convolutions, calls)
         for weight, bias in weights.hidden:
             s = torch.baddbmm(bias[:, None], h, weight.transpose(1, 2))
-            calls.append(LayerCall(h if calls else features[None], s))
+            calls.append(LayerCall(h if calls else h[:1], s))
             h = self._activation(s)
         outputs = torch.addmm(weights.policy_bias, h[0], weights.policy_weight.T)
         value = torch.addmm(weights.value_bias, h[-1], weights.value_weight.T)
@@ -214,43 +199,28 @@ class ActorCritic:
             tape += [*calls, LayerCall(h[:1], outputs), LayerCall(h[-1:], value)]
         return outputs, value[:, 0], weights.log_std
 
-    def _convolved(
-        self,
-        features: Tensor,
-        convolutions: Sequence[tuple[Tensor, Tensor]],
-        calls: list[LayerCall],
-    ) -> Tensor:
-        """Images as they are stored -> what the hidden layers read, [n, B, C' H' W']."""
-        images = features.movedim(-1, 1) if self._channels_last else features
+    def _images(self, features: Tensor) -> Tensor:
+        """Images as they are stored -> [B, C, H, W], bytes from 0 to 1."""
+        assert self.inputs.image is not None
+        images = features.movedim(-1, 1) if self.inputs.image.channels_last else features
         images = images.to(self.flat.dtype)
-        if features.dtype == torch.uint8:
-            images = images / 255.0
-        h = images.expand(len(convolutions[0][0]), *images.shape)
-        for (weight, bias), spec in zip(convolutions, self._convolutions, strict=True):
-            nets = zip(h, weight, bias, strict=True)
-            s = _side_by_side([conv2d(x, w, b, stride=spec.stride) for x, w, b in nets])
-            calls.append(LayerCall(h if calls else images[None], s, spec))
-            h = torch.relu(s)
-        return h.flatten(2)
+        return images / 255.0 if features.dtype == torch.uint8 else images
 
     def _activation(self, s: Tensor) -> Tensor:
         is_tanh = isinstance(self.network, MLPSpec) and self.network.activation == "tanh"
         return torch.tanh(s) if is_tanh else torch.relu(s)
 
     def _initialize(self, generator: torch.Generator) -> None:
-        """Orthogonal: gain sqrt 2 below the heads, 0.01 policy head, 1 value head; biases and
-        log_std 0."""
+        """Orthogonal: gain sqrt 2 below the heads (of convolutions, their own), 0.01 policy head,
+        1 value head; biases and log_std 0."""
         weights = self.weights()
-        for weight, _ in weights.below:
+        convolutions = () if self._body is None else self._body.convolutions
+        gains = [layer.gain for layer in convolutions] + [GAIN] * len(weights.hidden)
+        for (weight, _), gain in zip(weights.below, gains, strict=True):
             for net in weight:
-                torch.nn.init.orthogonal_(net, math.sqrt(2.0), generator=generator)
+                torch.nn.init.orthogonal_(net, gain, generator=generator)
         torch.nn.init.orthogonal_(weights.policy_weight, 0.01, generator=generator)
         torch.nn.init.orthogonal_(weights.value_weight, 1.0, generator=generator)
-
-
-def _side_by_side(outputs: list[Tensor]) -> Tensor:
-    """Stacked, without a copy where there is but one."""
-    return torch.stack(outputs) if len(outputs) > 1 else outputs[0][None]
 
 
 class Evaluator(Protocol):

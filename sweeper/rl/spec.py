@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from sweeper.core.spec import Ints, Spec, as_tuple, invalid
+from sweeper.core.spec import Sizes, Spec, as_tuple, invalid
 from sweeper.optim.spec import (
     AdamSpec,
     ConstantSchedule,
@@ -29,7 +29,7 @@ class MLPSpec(_Network):
     """Fully connected layers, for flat observations."""
 
     kind: Literal["mlp"] = "mlp"
-    hidden: Ints = Field(default=(64, 64), min_length=1, max_length=8)
+    hidden: Sizes = Field(default=(64, 64), min_length=1, max_length=8)
     """Units of each hidden layer, first to last."""
     activation: Literal["tanh", "relu"] = "tanh"
     """Nonlinearity after each hidden layer."""
@@ -51,7 +51,12 @@ class ConvolutionSpec(Spec):
     """Pixels from one place that it sees to the next."""
 
 
-class CNNSpec(_Network):
+class _Convolutional(_Network):
+    shared: bool = True
+    """Whether policy and value have all layers but their heads in common."""
+
+
+class CNNSpec(_Convolutional):
     """Convolutions, then fully connected layers, ReLU after each, for images. The defaults are
     the network of Mnih et al. 2015 (Nature 518)."""
 
@@ -66,10 +71,23 @@ class CNNSpec(_Network):
         max_length=8,
     )
     """First to last: `{filters, kernel, stride}` each."""
-    hidden: Ints = Field(default=(512,), min_length=1, max_length=8)
+    hidden: Sizes = Field(default=(512,), min_length=1, max_length=8)
     """Units of each fully connected layer that follows."""
-    shared: bool = True
-    """Whether policy and value have all layers but their heads in common."""
+
+
+class IMPALASpec(_Convolutional):
+    """Residual convolutions, then fully connected layers, for images. The defaults are the larger
+    network of Espeholt et al. 2018 (arXiv:1802.01561, figure 3), without its LSTM."""
+
+    kind: Literal["impala"]
+    channels: Sizes = Field(default=(16, 32, 32), min_length=1, max_length=8)
+    """Of each stage, first to last: a convolution, pooling that halves the image, and two
+    residual blocks. A network k times as wide has k times these."""
+    hidden: Sizes = Field(default=(256,), min_length=1, max_length=8)
+    """Units of each fully connected layer that follows."""
+
+
+ConvolutionalSpec = CNNSpec | IMPALASpec
 
 
 def _mlp_by_default(value: object) -> object:
@@ -77,7 +95,9 @@ def _mlp_by_default(value: object) -> object:
 
 
 NetworkSpec = Annotated[
-    MLPSpec | CNNSpec, Field(discriminator="kind"), BeforeValidator(_mlp_by_default)
+    MLPSpec | CNNSpec | IMPALASpec,
+    Field(discriminator="kind"),
+    BeforeValidator(_mlp_by_default),
 ]
 
 

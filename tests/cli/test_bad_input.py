@@ -97,11 +97,24 @@ SEARCH = "search: {algorithm.network.%s: {kind: choice, choices: [%s]}}\n"
         ),
         (
             NETWORKS.replace("kind: cnn", "kind: lstm"),
-            "bad.yaml:8: algorithm.network.kind must be one of mlp, cnn, got 'lstm'",
+            "bad.yaml:8: algorithm.network.kind must be one of mlp, cnn, impala, got 'lstm'",
         ),
         (
             NETWORKS.replace("kind: cnn", "kind: cnn, convolutions: [{filters: 4}]"),
             "bad.yaml:8: algorithm.network.convolutions.0.kernel is missing",
+        ),
+        (
+            NETWORKS.replace("kind: cnn", "kind: impala, channels: [4, 0]"),
+            "bad.yaml:8: algorithm.network.channels.1 must be at least 1, got 0",
+        ),
+        (
+            NETWORKS.replace("kind: cnn", "kind: impala, channels: [1, 1, 1, 1, 1, 1]"),
+            "bad.yaml:8: algorithm.network.kind: impala with these `channels` takes images of "
+            "33 x 33 pixels or more; observations are 20 x 20",
+        ),
+        (
+            NETWORKS.replace("kind: cnn", "kind: mlp, hidden: [0]"),
+            "bad.yaml:8: algorithm.network.hidden.0 must be at least 1, got 0",
         ),
     ],
 )
@@ -113,24 +126,35 @@ def test_a_network_that_is_not_for_the_observations(
     assert refused(cli, *reading_command, "bad.yaml").startswith(said)
 
 
+RESIDUAL = NETWORKS.replace("cnn", "impala")
+
+
 @pytest.mark.parametrize(
-    ("search", "said"),
+    ("study", "search", "said"),
     [
         (
+            SMALL,
             SEARCH % ("kind", "cnn, mlp"),
             "bad.yaml:9: search.algorithm.network.kind.choices.1: mlp takes flat observations",
         ),
         (
+            SMALL,
             SEARCH % ("convolutions", "[{filters: 4, kernel: 20}], [{filters: 4, kernel: 21}]"),
             "bad.yaml:9: search.algorithm.network.convolutions.choices.1: cnn with these "
             "`convolutions` takes images of 21 x 21 pixels",
         ),
+        (
+            RESIDUAL,
+            SEARCH % ("channels", "[8, 8, 8, 8, 8], [8, 8, 8, 8, 8, 8]"),
+            "bad.yaml:9: search.algorithm.network.channels.choices.1: impala with these "
+            "`channels` takes images of 33 x 33 pixels",
+        ),
     ],
 )
 def test_a_searched_network_that_is_not_for_the_observations(
-    cli: Cli, search: str, said: str
+    cli: Cli, study: str, search: str, said: str
 ) -> None:
-    Path("bad.yaml").write_text(SMALL + search)
+    Path("bad.yaml").write_text(study + search)
     assert refused(cli, "check", "bad.yaml").startswith(said)
 
 

@@ -177,6 +177,7 @@ def test_cleanrl_command_line():
         ),
         (sb3_script, {"kind": "acktr"}, "Stable-Baselines3 has no acktr"),
         (sb3_script, {"optimizer": {"kind": "kfac"}}, "no optimizer kfac"),
+        (sb3_script, {"network": {"kind": "impala"}}, "no network impala"),
     ],
 )
 def test_what_a_peer_cannot_express_is_refused_by_name(export, changes, words):

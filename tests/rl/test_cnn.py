@@ -1,7 +1,8 @@
-"""The convolutional network against `torch.nn`, and learning from images."""
+"""Convolutional networks against `torch.nn`, and learning from images."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,21 +10,25 @@ import pytest
 import torch
 import worlds
 from gymnasium import spaces
-from torch import Tensor, nn
+from rl import twins
+from torch import nn
 
 from sweeper.core.clock import BudgetSpec, Deadline, ManualClock
 from sweeper.core.records import RunResult, RunStatus
 from sweeper.core.timing import PhaseTimer
 from sweeper.envs.serial import SerialVecEnv
 from sweeper.rl.actor_critic import ActorCriticLearner
+from sweeper.rl.bodies import body_for
 from sweeper.rl.distributions import distribution_for
+from sweeper.rl.images import ImageLayout, Inputs, image_layout
 from sweeper.rl.policy import CHUNK, ActorCritic, AutogradEvaluator
 from sweeper.rl.ppo import PPO
 from sweeper.rl.rollout import Batch, Collector
-from sweeper.rl.spec import CNNSpec, ConvolutionSpec, PPOSpec
+from sweeper.rl.spec import CNNSpec, ConvolutionSpec, IMPALASpec, NetworkSpec, PPOSpec
 from sweeper.trial.run import run_trial
 from sweeper.trial.spec import TrialSpec
 
+ATARI = Inputs(ImageLayout(4, 84, 84))
 LAYOUTS = {"first": (3, 11, 10), "last": (11, 10, 3)}
 TINY = CNNSpec(
     kind="cnn",
@@ -33,62 +38,76 @@ TINY = CNNSpec(
     ),
     hidden=(7,),
 )
+NETWORKS = {"cnn": TINY, "impala": IMPALASpec(kind="impala", channels=(4, 5), hidden=(7,))}
 
 
-def make_policy(shape: tuple[int, ...], network: CNNSpec, **options: Any) -> ActorCritic:
-    distribution = distribution_for(spaces.Discrete(3))
-    return ActorCritic(shape, distribution, network, seed=1, dtype=torch.float64, **options)
+def make_policy(shape: tuple[int, ...], network: NetworkSpec) -> ActorCritic:
+    inputs, distribution = Inputs(image_layout(shape)), distribution_for(spaces.Discrete(3))
+    return ActorCritic(inputs, distribution, network, seed=1, dtype=torch.float64)
 
 
 def images(size: int, shape: tuple[int, ...]) -> np.ndarray:
     return np.random.default_rng(3).integers(256, size=(size, *shape), dtype=np.uint8)
 
 
-def module(policy: ActorCritic, net: int, head: tuple[Tensor, Tensor]) -> nn.Module:
-    """One of the networks, in torch.nn, on images [B, C, H, W] from 0 to 1."""
-    weights, layers = policy.weights(), list[nn.Module]()
-    assert isinstance(policy.network, CNNSpec)
-    for (weight, bias), spec in zip(weights.convolutions, policy.network.convolutions, strict=True):
-        filters, channels = weight.shape[1:3]
-        layers += [nn.Conv2d(channels, filters, spec.kernel, spec.stride), nn.ReLU()]
-        layers[-2].weight.data, layers[-2].bias.data = weight[net].detach(), bias[net].detach()
-    layers.append(nn.Flatten())
-    for weight, bias in [(w[net], b[net]) for w, b in weights.hidden] + [head]:
-        linear = nn.Linear(weight.shape[1], weight.shape[0])
-        linear.weight.data, linear.bias.data = weight.detach(), bias.detach()
-        layers += [linear, nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
-
-
+@pytest.mark.parametrize("kind", NETWORKS)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shared", [True, False])
-def test_it_is_the_network_that_torch_makes_of_the_same_layers(layout: str, shared: bool) -> None:
+def test_it_is_the_network_that_torch_makes_of_the_same_layers(
+    kind: str, layout: str, shared: bool
+) -> None:
     shape = LAYOUTS[layout]
-    policy = make_policy(shape, TINY.model_copy(update={"shared": shared}))
+    policy = make_policy(shape, NETWORKS[kind].model_copy(update={"shared": shared}))
     seen = images(5, shape)
     outputs, value, _ = policy.forward(torch.from_numpy(seen))
     scaled = torch.from_numpy(seen if layout == "first" else seen.transpose(0, 3, 1, 2)) / 255.0
-    weights = policy.weights()
-    heads = [
-        (weights.policy_weight, weights.policy_bias),
-        (weights.value_weight, weights.value_bias),
-    ]
-    for net, (head, ours) in enumerate(zip(heads, (outputs, value[:, None]), strict=True)):
-        theirs = module(policy, 0 if shared else net, head)(scaled.double())
+    both = zip(twins.heads(policy), (outputs, value[:, None]), strict=True)
+    for net, (head, ours) in enumerate(both):
+        theirs = twins.twin(policy, 0 if shared else net, head)(scaled.double())
         assert theirs.std() > 1e-4
         torch.testing.assert_close(ours, theirs)
 
 
 def test_the_default_is_the_nature_network() -> None:
-    policy = ActorCritic(
-        (4, 84, 84), distribution_for(spaces.Discrete(6)), CNNSpec(kind="cnn"), seed=0
-    )
+    policy = ActorCritic(ATARI, distribution_for(spaces.Discrete(6)), CNNSpec(kind="cnn"), seed=0)
     # 4 x 32 x 8^2 + 32, 32 x 64 x 4^2 + 64, 64 x 64 x 3^2 + 64, 3136 x 512 + 512, and the heads
     assert len(policy.flat) == 8224 + 32832 + 36928 + 1606144 + 6 * 513 + 513
     for weight, _ in policy.weights().below:
         rows = weight[0].detach().flatten(1)
         gram = rows @ rows.T
         torch.testing.assert_close(gram, 2.0 * torch.eye(len(rows)), atol=1e-4, rtol=0.0)
+
+
+def test_the_default_impala_network_is_the_large_one_of_its_paper() -> None:
+    network = IMPALASpec(kind="impala")
+    policy = ActorCritic(ATARI, distribution_for(spaces.Discrete(6)), network, seed=0)
+    # 4 x 16 x 3^2 + 16 and 16 x 16 x 3^2 + 16, and so on: 15 convolutions. 84 pixels become 42, 21
+    # and 11.
+    convolutions = (592 + 4 * 2320) + (4640 + 4 * 9248) + 5 * 9248
+    assert len(policy.flat) == convolutions + (32 * 11**2 * 256 + 256) + 6 * 257 + 257
+    weights = policy.weights()
+    assert len(weights.convolutions) == 15
+    for i, (weight, _) in enumerate(weights.below):
+        rows = weight[0].detach().flatten(1)
+        opens_stage, ends_block = i < 15 and i % 5 == 0, i < 15 and i % 5 in (2, 4)
+        square = 1.0 if opens_stage else 2.0 / 6 if ends_block else 2.0
+        gram = rows @ rows.T
+        torch.testing.assert_close(gram, square * torch.eye(len(rows)), atol=1e-4, rtol=0.0)
+
+
+@pytest.mark.parametrize("depth", [1, 4])
+def test_residual_blocks_at_first_multiply_little(depth: int) -> None:
+    body = body_for(IMPALASpec(kind="impala", channels=(16,) * depth), ImageLayout(16, 32, 32))
+    generator = torch.Generator().manual_seed(0)
+    seen = torch.randn(8, 16, 32, 32, generator=generator)
+    full = []
+    for layer in body.convolutions:
+        weight = torch.empty(1, layer.filters, layer.channels, 3, 3)
+        nn.init.orthogonal_(weight[0], layer.gain, generator=generator)
+        full.append((weight, torch.zeros(1, layer.filters)))
+    bare = [(w * (i % 5 not in (2, 4)), b) for i, (w, b) in enumerate(full)]
+    with_blocks, without = (body(seen, weights, []).square().mean() for weights in (full, bare))
+    assert 1.1 < with_blocks / without < math.e**2
 
 
 def test_acting_evaluating_and_learning_see_the_same_network() -> None:
@@ -106,16 +125,17 @@ def test_acting_evaluating_and_learning_see_the_same_network() -> None:
     np.testing.assert_allclose(evaluator.values(seen), value.detach().numpy())
 
 
+@pytest.mark.parametrize("kind", NETWORKS)
 @pytest.mark.parametrize("shared", [True, False])
-def test_the_gradient_is_the_slope_of_the_loss(shared: bool) -> None:
+def test_the_gradient_is_the_slope_of_the_loss(kind: str, shared: bool) -> None:
     shape = LAYOUTS["last"]
-    policy = make_policy(shape, TINY.model_copy(update={"shared": shared}))
+    policy = make_policy(shape, NETWORKS[kind].model_copy(update={"shared": shared}))
     rng = np.random.default_rng(5)
     action = rng.integers(3, size=(16, 1))
     evaluator, seen = AutogradEvaluator(policy), images(16, shape)
     log_prob, value = evaluator.evaluate(seen, action)
     batch = Batch(seen, action, log_prob, value, rng.normal(size=16), rng.normal(size=16))
-    spec = PPOSpec(normalize_advantage=False, network=TINY, entropy_coef=0.1)
+    spec = PPOSpec(normalize_advantage=False, network=policy.network, entropy_coef=0.1)
     ppo = PPO(spec, policy, evaluator, seed=0, timer=PhaseTimer(ManualClock()))
 
     def loss() -> float:
@@ -129,13 +149,13 @@ def test_the_gradient_is_the_slope_of_the_loss(shared: bool) -> None:
     for _ in range(3):
         direction = torch.from_numpy(rng.normal(size=len(policy.flat)))
         ends = []
-        for sign in (1e-6, -2e-6):
+        for sign in (1e-8, -2e-8):  # few kinks lie between the two
             with torch.no_grad():
                 policy.flat.add_(sign * direction)
             ends.append(loss())
         with torch.no_grad():
-            policy.flat.add_(1e-6 * direction)
-        slope = (ends[0] - ends[1]) / 2e-6
+            policy.flat.add_(1e-8 * direction)
+        slope = (ends[0] - ends[1]) / 2e-8
         assert slope == pytest.approx(torch.dot(gradient, direction).item(), rel=1e-4)
 
 
@@ -178,27 +198,42 @@ def final_return(algorithm: dict[str, Any], shape: list[int], *, env_steps: int)
 
 
 SMALL = {
-    "kind": "cnn",
-    "convolutions": [{"filters": 8, "kernel": 4, "stride": 2}],
-    "hidden": [32],
+    "cnn": {
+        "kind": "cnn",
+        "convolutions": [{"filters": 8, "kernel": 4, "stride": 2}],
+        "hidden": [32],
+    },
+    "impala": {"kind": "impala", "channels": [4, 8], "hidden": [32]},
 }
 
 
-@pytest.mark.parametrize("shape", [[2, 12, 12], [12, 12, 3]])
-def test_ppo_learns_from_images(shape: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("kind", "shape"),
+    [
+        ("cnn", [2, 12, 12]),
+        ("cnn", [12, 12, 3]),
+        pytest.param("impala", [12, 12, 3], marks=pytest.mark.slow),
+    ],
+)
+def test_ppo_learns_from_images(kind: str, shape: list[int]) -> None:
     algorithm = {
         "kind": "ppo",
         "n_steps": 16,
         "n_minibatches": 4,
+        "n_epochs": 4 if kind == "impala" else 10,
         "optimizer": {"kind": "adam", "learning_rate": 1e-3},
-        "network": SMALL,
+        "network": SMALL[kind],
     }
     assert final_return(algorithm, shape, env_steps=6_000) == 10.0
 
 
-def test_acktr_learns_from_images() -> None:
-    algorithm = {"kind": "acktr", "network": SMALL}
-    assert final_return(algorithm, [12, 12, 3], env_steps=8_000) >= 9.0
+@pytest.mark.parametrize(
+    ("kind", "env_steps"),
+    [("cnn", 8_000), pytest.param("impala", 16_000, marks=pytest.mark.slow)],
+)
+def test_acktr_learns_from_images(kind: str, env_steps: int) -> None:
+    algorithm = {"kind": "acktr", "network": SMALL[kind]}
+    assert final_return(algorithm, [12, 12, 3], env_steps=env_steps) >= 9.0
 
 
 @pytest.mark.slow

@@ -9,9 +9,10 @@ from gymnasium import spaces
 
 from sweeper.core.errors import InputError
 from sweeper.rl.features import FlatFeatures, ImageFeatures
-from sweeper.rl.spec import CNNSpec, ConvolutionSpec
+from sweeper.rl.spec import CNNSpec, ConvolutionSpec, IMPALASpec
 
 CNN = CNNSpec(kind="cnn")
+IMPALA = IMPALASpec(kind="impala")
 
 
 @pytest.mark.parametrize(
@@ -89,9 +90,13 @@ def test_images_of_real_numbers_become_float32() -> None:
         spaces.Dict({"camera": spaces.Box(0, 255, (84, 84, 3), np.uint8)}),
     ],
 )
-def test_a_cnn_refuses_what_is_no_image(space: gymnasium.Space[Any]) -> None:
-    with pytest.raises(InputError, match=r"cnn takes images, a Box of \[C, H, W\]"):
-        ImageFeatures(space, CNN)
+@pytest.mark.parametrize("network", [CNN, IMPALA], ids=lambda network: network.kind)
+def test_convolutions_refuse_what_is_no_image(
+    space: gymnasium.Space[Any], network: CNNSpec | IMPALASpec
+) -> None:
+    said = rf"{network.kind} takes images, a Box of \[C, H, W\]"
+    with pytest.raises(InputError, match=said):
+        ImageFeatures(space, network)
 
 
 @pytest.mark.parametrize("shape", [(3, 36, 35), (35, 36, 3)])
@@ -101,3 +106,13 @@ def test_images_too_small_for_the_kernels_are_refused(shape: tuple[int, ...]) ->
         ImageFeatures(space, CNN)
     small = CNNSpec(kind="cnn", convolutions=(ConvolutionSpec(filters=8, kernel=35),))
     assert ImageFeatures(space, small).shape == shape
+
+
+def test_images_with_nothing_to_pool_are_refused() -> None:
+    small = spaces.Box(0, 255, (8, 4, 3), np.uint8)
+    with pytest.raises(
+        InputError, match=r"impala with these `channels` takes images of 5 x 5 pixels .* 8 x 4, "
+    ):
+        ImageFeatures(small, IMPALA)
+    two_stages = IMPALASpec(kind="impala", channels=(8, 8))
+    assert ImageFeatures(small, two_stages).shape == small.shape

@@ -16,6 +16,7 @@ from sweeper.optim.kfac import KFAC, LayerSample
 from sweeper.optim.spec import KFACSpec
 from sweeper.rl.distributions import distribution_for
 from sweeper.rl.fisher import FisherPass, autograd_fisher
+from sweeper.rl.images import Inputs
 from sweeper.rl.numpy_policy import NumpyPolicy
 from sweeper.rl.policy import ActorCritic, AutogradEvaluator
 from sweeper.rl.spec import MLPSpec
@@ -37,7 +38,7 @@ def make_policy(
 ) -> Any:
     network = MLPSpec(hidden=hidden, activation=activation, shared=shared)
     distribution = distribution_for(ACTION_SPACES[space])
-    policy = ActorCritic((D,), distribution, network, seed=1, dtype=torch.float64)
+    policy = ActorCritic(Inputs(vector=D), distribution, network, seed=1, dtype=torch.float64)
     with torch.no_grad():  # the initial policy head is nearly zero: move everything
         generator = torch.Generator().manual_seed(2)
         policy.flat.add_(0.4 * torch.randn(policy.flat.shape, generator=generator).double())

@@ -9,26 +9,33 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from rl import twins
 from torch import Tensor, nn
 
 from sweeper.optim.kfac import KFAC, PATCHED, ConvolutionSample, LayerSample
 from sweeper.optim.spec import KFACSpec
 from sweeper.rl.distributions import distribution_for
 from sweeper.rl.fisher import FisherPass, autograd_fisher
+from sweeper.rl.images import Inputs, image_layout
 from sweeper.rl.policy import ActorCritic, AutogradEvaluator
-from sweeper.rl.spec import CNNSpec, ConvolutionSpec
+from sweeper.rl.spec import CNNSpec, ConvolutionSpec, IMPALASpec
 
-SHAPE, CHANNELS, DAMPING = (2, 7, 6), 2, 0.03
-CONVOLUTIONS = (
-    ConvolutionSpec(filters=3, kernel=3, stride=2),
-    ConvolutionSpec(filters=4, kernel=2, stride=1),
+SHAPE, DAMPING = (2, 7, 6), 0.03
+CNN = CNNSpec(
+    kind="cnn",
+    convolutions=(
+        ConvolutionSpec(filters=3, kernel=3, stride=2),
+        ConvolutionSpec(filters=4, kernel=2, stride=1),
+    ),
+    hidden=(5,),
 )
+NETWORKS = {"cnn": CNN, "impala": IMPALASpec(kind="impala", channels=(3, 2), hidden=(5,))}
 
 
-def make_policy(*, shared: bool) -> ActorCritic:
-    network = CNNSpec(kind="cnn", convolutions=CONVOLUTIONS, hidden=(5,), shared=shared)
-    distribution = distribution_for(spaces.Discrete(4))
-    policy = ActorCritic(SHAPE, distribution, network, seed=1, dtype=torch.float64)
+def make_policy(kind: str = "cnn", *, shared: bool) -> ActorCritic:
+    network = NETWORKS[kind].model_copy(update={"shared": shared})
+    inputs, distribution = Inputs(image_layout(SHAPE)), distribution_for(spaces.Discrete(4))
+    policy = ActorCritic(inputs, distribution, network, seed=1, dtype=torch.float64)
     with torch.no_grad():  # the initial policy head is nearly zero: move everything
         generator = torch.Generator().manual_seed(2)
         policy.flat.add_(0.3 * torch.randn(policy.flat.shape, generator=generator).double())
@@ -45,22 +52,24 @@ def kfac_for(policy: ActorCritic, **overrides: Any) -> KFAC:
     return KFAC(spec, policy.flat.grad, policy.fisher_blocks())
 
 
-def test_factors_are_sums_and_means_over_patches() -> None:
+@pytest.mark.parametrize("padding", [0, 1])
+def test_factors_are_sums_and_means_over_patches(padding: int) -> None:
     generator = torch.Generator().manual_seed(0)
-    size = PATCHED + 3
+    size, (height, width) = PATCHED + 3, (4, 3) if padding else (3, 2)
     seen = torch.randn(1, size, *SHAPE, generator=generator, dtype=torch.float64)
-    g = torch.randn(2, size, 3, 3, 2, generator=generator, dtype=torch.float64)
-    a, b = ConvolutionSample(seen, g, kernel=3, stride=2).moments()
+    g = torch.randn(2, size, 3, height, width, generator=generator, dtype=torch.float64)
+    a, b = ConvolutionSample(seen, g, kernel=3, stride=2, padding=padding).moments()
     expected_a, expected_b = torch.zeros_like(a), torch.zeros_like(b)
+    padded = nn.functional.pad(seen, (padding,) * 4)
     for sample in range(size):
-        for y in range(3):
-            for x in range(2):
-                patch = seen[0, sample, :, 2 * y : 2 * y + 3, 2 * x : 2 * x + 3].flatten()
+        for y in range(height):
+            for x in range(width):
+                patch = padded[0, sample, :, 2 * y : 2 * y + 3, 2 * x : 2 * x + 3].flatten()
                 row = torch.cat((patch, torch.ones(1, dtype=torch.float64)))
                 expected_a[0] += torch.outer(row, row) / size
                 for net in range(2):
                     there = g[net, sample, :, y, x]
-                    expected_b[net] += torch.outer(there, there) / (size * 6)
+                    expected_b[net] += torch.outer(there, there) / (size * height * width)
     torch.testing.assert_close(a, expected_a)
     torch.testing.assert_close(b, expected_b)
 
@@ -75,9 +84,10 @@ def test_a_kernel_as_large_as_the_image_is_a_linear_layer() -> None:
         torch.testing.assert_close(one, other)
 
 
+@pytest.mark.parametrize("kind", NETWORKS)
 @pytest.mark.parametrize("shared", [True, False])
-def test_gradients_of_a_pass_are_those_of_each_sample_alone(shared: bool) -> None:
-    policy, seen = make_policy(shared=shared), images(5)
+def test_gradients_of_a_pass_are_those_of_each_sample_alone(kind: str, shared: bool) -> None:
+    policy, seen = make_policy(kind, shared=shared), images(5)
     rng = np.random.default_rng(4)
     noise, d_value = policy.distribution.noise(rng, (5,)), rng.standard_normal(5)
     together = autograd_fisher(policy, seen, noise, d_value)
@@ -129,38 +139,21 @@ def expected_pass(policy: ActorCritic, seen: np.ndarray) -> list[ConvolutionSamp
     return joined
 
 
-def module(policy: ActorCritic) -> nn.Sequential:
-    """The policy network in torch.nn."""
-    weights, layers = policy.weights(), list[nn.Module]()
-
-    def add(layer: nn.Conv2d | nn.Linear, weight: Tensor, bias: Tensor) -> None:
-        layer.weight.data, layer.bias.data = weight.detach(), bias.detach()
-        layers.extend((layer, nn.ReLU()))
-
-    for (weight, bias), spec in zip(weights.convolutions, CONVOLUTIONS, strict=True):
-        channels = weight.shape[2]
-        add(nn.Conv2d(channels, spec.filters, spec.kernel, spec.stride), weight[0], bias[0])
-    layers.append(nn.Flatten())
-    for weight, bias in weights.hidden:
-        add(nn.Linear(weight.shape[2], weight.shape[1]), weight[0], bias[0])
-    add(nn.Linear(5, 4), weights.policy_weight, weights.policy_bias)
-    return nn.Sequential(*layers[:-1])
-
-
+@pytest.mark.parametrize("kind", NETWORKS)
 @pytest.mark.parametrize("factored", [False, True])
-def test_curvlinops_computes_the_same_natural_gradient(factored: bool) -> None:
+def test_curvlinops_computes_the_same_natural_gradient(kind: str, factored: bool) -> None:
     with warnings.catch_warnings():
         # torch.jit.script is deprecated; a dependency of curvlinops calls it when imported.
         warnings.simplefilter("ignore", DeprecationWarning)
         import curvlinops
-    policy, seen = make_policy(shared=True), images(8)
+    policy, seen = make_policy(kind, shared=True), images(8)
     kfac = kfac_for(policy, factored_damping=factored)
     kfac.observe(expected_pass(policy, seen))
     gradient = torch.randn(policy.flat.shape, generator=torch.Generator().manual_seed(7)).double()
     assert policy.flat.grad is not None
     policy.flat.grad.copy_(gradient)
     kfac.precondition(0.25)
-    model = module(policy)
+    model = twins.twin(policy, 0, twins.heads(policy)[0])
     operator = curvlinops.KFACLinearOperator(
         model,
         nn.CrossEntropyLoss(),

@@ -15,6 +15,7 @@ from sweeper.core.timing import PhaseTimer
 from sweeper.optim.spec import KFACSpec
 from sweeper.rl.a2c import A2C
 from sweeper.rl.distributions import distribution_for
+from sweeper.rl.images import Inputs
 from sweeper.rl.learner import Learner
 from sweeper.rl.numpy_policy import CHUNK, NumpyPolicy
 from sweeper.rl.policy import ActorCritic, AutogradEvaluator
@@ -31,7 +32,8 @@ ACTION_SPACES: dict[str, gymnasium.Space[Any]] = {
 
 
 def make_policy(space: str, network: MLPSpec, dtype: torch.dtype = torch.float64) -> ActorCritic:
-    policy = ActorCritic((5,), distribution_for(ACTION_SPACES[space]), network, seed=1, dtype=dtype)
+    inputs, distribution = Inputs(vector=5), distribution_for(ACTION_SPACES[space])
+    policy = ActorCritic(inputs, distribution, network, seed=1, dtype=dtype)
     with torch.no_grad():  # the initial policy head is nearly zero: move everything
         noise = torch.randn(policy.flat.shape, generator=torch.Generator().manual_seed(2))
         policy.flat.add_(0.3 * noise.to(dtype))

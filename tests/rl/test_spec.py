@@ -46,6 +46,8 @@ def test_a_network_is_an_mlp_unless_it_says_otherwise() -> None:
         (64, 3, 1),
     ]
     assert (cnn.hidden, cnn.shared) == ((512,), True)
+    impala = algorithms.validate_python({"kind": "ppo", "network": {"kind": "impala"}}).network
+    assert (impala.channels, impala.hidden, impala.shared) == ((16, 32, 32), (256,), True)
 
 
 def test_acktr_defaults() -> None:

@@ -35,7 +35,7 @@ OPTIMIZERS = ("adam", "adamw", "rmsprop", "sgd", "muon", "kfac")
 
 def every_key() -> Iterator[dict[str, Any]]:
     """Studies that between them give every key there is, with its default where it has one."""
-    mlp, cnn = {"kind": "mlp"}, {"kind": "cnn"}
+    mlp, cnn, impala = {"kind": "mlp"}, {"kind": "cnn"}, {"kind": "impala"}
     for kind, shape in zip(OPTIMIZERS, SCHEDULES, strict=True):
         schedule = {"kind": shape}
         optimizer = {"kind": kind, "schedule": schedule}
@@ -43,7 +43,7 @@ def every_key() -> Iterator[dict[str, Any]]:
         yield complete({**ppo, "network": mlp})
         yield complete({"kind": "a2c", "optimizer": optimizer, "network": cnn})
         yield complete({"kind": "sb3", "learning_rate_schedule": schedule})
-    yield complete({"kind": "acktr"})
+    yield complete({"kind": "acktr", "network": impala})
     yield complete({"kind": f"{CANARY}:Learner", "depth": [1, {"a": 2}]})
 
 

@@ -19,6 +19,10 @@ from sweeper.trial.run import run_trial
 from sweeper.trial.spec import TrialSpec
 
 OPTIMIZERS = ("adam", "rmsprop", "sgd", "kfac")
+NETWORKS: dict[str, dict[str, Any]] = {
+    "cnn": {"convolutions": [{"filters": 4, "kernel": 8, "stride": 4}]},
+    "impala": {"channels": [4, 4]},
+}
 
 
 def spec(env_steps: int = 1024, optimizer: str = "adam", **env: Any) -> TrialSpec:
@@ -99,6 +103,34 @@ def test_a_restored_learner_is_the_saved_one(optimizer: str, tmp_path: Path) -> 
         )
     assert normalizer is not None
     np.testing.assert_array_equal(normalizer.moments.mean, saved.observation.mean)
+    assert played == [episode for episode in episodes if episode.deterministic]
+
+
+@pytest.mark.parametrize("kind", ["cnn", "impala"])
+def test_a_restored_network_of_images_plays_as_the_saved_one(kind: str, tmp_path: Path) -> None:
+    trial = TrialSpec.model_validate(
+        {
+            "env": {"make": "worlds:Pictured"},
+            "algorithm": {
+                "kind": "acktr",
+                "network": {"kind": kind, "hidden": [8], **NETWORKS[kind]},
+            },
+            "parallelism": {"vec_env": "serial", "n_envs": 2},
+            "budget": {"env_steps": 160},
+            "evaluation": {"episodes": 3},
+        }
+    )
+    _, _, episodes = run(trial, checkpoint=tmp_path / "one.pt")
+    with make_vec_env(trial.env, vec_env="serial", n_envs=1, seed=0) as vec_env:
+        learner, _ = Checkpoint.load(tmp_path / "one.pt").learner_on(vec_env)
+    played = evaluate(
+        learner,
+        trial.env,
+        trial.evaluation,
+        deterministic=True,
+        normalizer=None,
+        clock=ManualClock(),
+    )
     assert played == [episode for episode in episodes if episode.deterministic]
 
 
