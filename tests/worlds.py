@@ -77,6 +77,21 @@ class Pictured(Matching):
         return image
 
 
+class Turned(Pictured):
+    """Pictured, where a number beside the image says how far the action is from what it shows:
+    neither alone tells anything."""
+
+    def __init__(self, shape=(12, 12, 3)):
+        super().__init__(shape)
+        self.observation_space = spaces.Dict(
+            {"image": self.observation_space, "turn": spaces.Discrete(3)}
+        )
+
+    def _picture(self, shown):
+        turn = int(self.np_random.integers(3))
+        return {"image": super()._picture((shown - turn) % 3), "turn": turn}
+
+
 class Broken(Constant):
     """Misbehaves after some steps: `how` is raise, nan, exit or kill_parent."""
 

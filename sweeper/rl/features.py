@@ -1,9 +1,9 @@
-"""Observations as the arrays that a network reads: flat vectors, or images."""
+"""Observations as the arrays that a network reads: flat vectors, images, or both."""
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 import gymnasium
 import numpy as np
@@ -37,11 +37,13 @@ def features_for(space: gymnasium.Space[Any], network: NetworkSpec) -> Features:
     """What the network reads of the space. Raises InputError, by name, where it cannot."""
     if isinstance(network, MLPSpec):
         return FlatFeatures(space)
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        return MixedFeatures(space, network)
     return ImageFeatures(space, network)
 
 
 class FlatFeatures:
-    """Rows of `shape` (D,), float32, for an MLP.
+    """Rows of `shape` (D,), float32.
 
     Box and MultiBinary are flattened as they are, Discrete and MultiDiscrete become one-hot,
     Dict and Tuple are concatenated in the order of the space. Raises InputError for a space
@@ -52,8 +54,8 @@ class FlatFeatures:
 
     def __init__(self, space: gymnasium.Space[Any]) -> None:
         self._leaves = list(leaves(space))
-        ends = np.cumsum([_size(leaf.space) for leaf in self._leaves]).tolist()
-        self._slices = [slice(*between) for between in pairwise([0, *ends])]
+        ends = np.cumsum([0, *(_size(leaf.space) for leaf in self._leaves)]).tolist()
+        self._slices = [slice(*between) for between in pairwise(ends)]
         self.inputs = Inputs(vector=ends[-1])
         self.shape: tuple[int, ...] = (ends[-1],)
 
@@ -81,10 +83,7 @@ class ImageFeatures:
             case spaces.Box(shape=(_, _, _)):
                 shape = space.shape
             case _:
-                raise InputError(
-                    f"{network.kind} takes images, a Box of [C, H, W], [H, W, C] or [H, W]; "
-                    f"observations are {space}, which `kind: mlp` takes"
-                )
+                raise _without_images(space, network)
         image = image_layout(shape)
         _check_size(image, network, space)
         self.inputs = Inputs(image)
@@ -95,6 +94,70 @@ class ImageFeatures:
         """Copy observations [n, ...] to `out` [n, *shape]."""
         assert not isinstance(observation, dict)
         np.copyto(out, observation.reshape(out.shape), casting="unsafe")
+
+
+class MixedFeatures:
+    """Images, and what is beside them, of a Dict or Tuple: bytes in three dimensions are images,
+    all else is flattened as `FlatFeatures` has it.
+
+    Rows are records of an `image` of bytes, in the layout of the first, and a `vector` of
+    float32, at their end; of images alone, they are images. Images are put together by their
+    channels. Raises InputError for a space without one, for images of several sizes, and as
+    the other two do.
+    """
+
+    def __init__(self, space: gymnasium.Space[Any], network: ConvolutionalSpec) -> None:
+        found = list(leaves(space))
+        images = {
+            leaf.key: image_layout(leaf.space.shape) for leaf in found if is_image(leaf.space)
+        }
+        if not images:
+            raise _without_images(space, network)
+        first = next(iter(images.values()))
+        if len({(image.height, image.width) for image in images.values()}) > 1:
+            sizes = (f"{key} is {image.height} x {image.width}" for key, image in images.items())
+            raise InputError(
+                f"{network.kind} takes images of one size from one observation: {', '.join(sizes)}"
+            )
+        ends = np.cumsum([0, *(image.channels for image in images.values())]).tolist()
+        self._images = [
+            (key, layout.channels_last, slice(*channels))
+            for (key, layout), channels in zip(images.items(), pairwise(ends), strict=True)
+        ]
+        image = first._replace(channels=ends[-1])
+        _check_size(image, network, space)
+        rest = {leaf.key: leaf.space for leaf in found if leaf.key not in images}
+        self._flat = FlatFeatures(spaces.Dict(rest))
+        self._channels_last = first.channels_last
+        self.inputs = Inputs(image, self._flat.inputs.vector)
+        self.shape: tuple[int, ...] = () if self.inputs.vector else image.shape
+        self.dtype: np.dtype[Any] = np.dtype(np.uint8)
+        if self.inputs.vector:
+            parts = [("image", np.uint8, image.shape), ("vector", np.float32, self._flat.shape)]
+            self.dtype = np.dtype(parts, align=True)
+
+    def __call__(self, observation: Observation, out: NDArray[Any]) -> None:
+        """Encode observations [n, ...] into `out`: [n] records, or images [n, *shape]."""
+        assert isinstance(observation, dict)
+        images = out["image"] if self.inputs.vector else out
+        images = _channels_first(images, self._channels_last)
+        for key, channels_last, channels in self._images:
+            images[:, channels] = _channels_first(observation[key], channels_last)
+        if self.inputs.vector:
+            self._flat(observation, out["vector"])
+
+
+def _channels_first(images: NDArray[Any], channels_last: bool) -> NDArray[Any]:
+    """A view [n, C, H, W]."""
+    return np.moveaxis(images, -1, 1) if channels_last else images
+
+
+def _without_images(space: gymnasium.Space[Any], network: ConvolutionalSpec) -> InputError:
+    return InputError(
+        f"{network.kind} takes images, a Box of [C, H, W], [H, W, C] or [H, W], or a Dict or "
+        "Tuple in which some Box is of bytes in three dimensions; "
+        f"observations are {space}, which `kind: mlp` takes"
+    )
 
 
 def _check_size(
@@ -109,9 +172,14 @@ def _check_size(
         )
 
 
-def is_image(space: gymnasium.Space[Any]) -> bool:
+def is_image(space: gymnasium.Space[Any]) -> TypeGuard[spaces.Box]:
     """Whether observations are bytes in three dimensions."""
     return isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) == 3
+
+
+def has_images(space: gymnasium.Space[Any]) -> bool:
+    """Whether some of the observation is. Raises InputError as `leaves` does."""
+    return any(is_image(leaf.space) for leaf in leaves(space))
 
 
 def _size(space: gymnasium.Space[Any]) -> int:

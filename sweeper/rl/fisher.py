@@ -44,7 +44,7 @@ class FisherPass:
         network's last `forward`, which is used again."""
         noise = self._policy.distribution.noise(self._rng, (len(features),))
         eps = self._rng.standard_normal(len(features), dtype=np.float32)
-        d_value = (-self._root_coef * eps).astype(np.result_type(features, np.float32))
+        d_value = torch.from_numpy(-self._root_coef * eps).to(self._policy.flat.dtype).numpy()
         samples: Sequence[LayerSample | ConvolutionSample]
         if isinstance(self._evaluator, NumpyPolicy):
             samples = self._evaluator.fisher(noise, d_value)

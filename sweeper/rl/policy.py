@@ -1,10 +1,10 @@
 """`ActorCritic`: policy and value network, every weight in one flat vector.
 
-Notation: B batch, D numbers of a flat observation, [C, H, W] an image, H_l units of hidden layer
-l, K outputs of the policy head, A action dimensions; n networks below the heads: 1 where policy
-and value share them, else 2, index 0 the policy's and 1 the value's. The networks have the same
-shape, so each hidden layer is one batched matrix product: weight [n, H_l, H_(l-1)], bias
-[n, H_l].
+Notation: B batch, D numbers of a flat observation or beside an image, [C, H, W] an image, H_l units
+of hidden layer l, K outputs of the policy head, A action dimensions; n networks below the heads: 1
+where policy and value share them, else 2, index 0 the policy's and 1 the value's. The networks
+have the same shape, so each hidden layer is one batched matrix product: weight [n, H_l, H_(l-1)],
+bias [n, H_l].
 """
 
 from __future__ import annotations
@@ -121,7 +121,9 @@ class ActorCritic:
         self.flat.grad = torch.zeros_like(self.flat)
 
     def tensor(self, array: NDArray[Any]) -> Tensor:
-        """An array where the network is."""
+        """An array where the network is; of records, their bytes in rows."""
+        if array.dtype.names:
+            array = array.view(np.uint8).reshape(len(array), -1)
         return tensor_on(self.flat.device, array)
 
     def synchronize(self) -> None:
@@ -188,7 +190,10 @@ class ActorCritic:
         if self._body is None:
             h = features.expand(1 if self.network.shared else 2, *features.shape)
         else:
-            h = self._body(self._images(features), weights.convolutions, calls)
+            images, vector = self._parts(features)
+            h = self._body(images, weights.convolutions, calls)
+            if vector is not None:
+                h = torch.cat((h, vector.expand(len(h), *vector.shape)), 2)
         for weight, bias in weights.hidden:
             s = torch.baddbmm(bias[:, None], h, weight.transpose(1, 2))
             calls.append(LayerCall(h if calls else h[:1], s))
@@ -199,12 +204,19 @@ class ActorCritic:
             tape += [*calls, LayerCall(h[:1], outputs), LayerCall(h[-1:], value)]
         return outputs, value[:, 0], weights.log_std
 
-    def _images(self, features: Tensor) -> Tensor:
-        """Images as they are stored -> [B, C, H, W], bytes from 0 to 1."""
-        assert self.inputs.image is not None
-        images = features.movedim(-1, 1) if self.inputs.image.channels_last else features
+    def _parts(self, features: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Images [B, C, H, W], bytes from 0 to 1, and the vectors [B, D] beside them: rows of
+        both are bytes, the last of which are a vector's float32."""
+        image, n_numbers = self.inputs
+        assert image is not None
+        vector = None
+        if n_numbers:
+            at = features.shape[1] - 4 * n_numbers
+            vector = features[:, at:].view(torch.float32).to(self.flat.dtype)
+            features = features[:, : math.prod(image.shape)].view(-1, *image.shape)
+        images = features.movedim(-1, 1) if image.channels_last else features
         images = images.to(self.flat.dtype)
-        return images / 255.0 if features.dtype == torch.uint8 else images
+        return images / 255.0 if features.dtype == torch.uint8 else images, vector
 
     def _activation(self, s: Tensor) -> Tensor:
         is_tanh = isinstance(self.network, MLPSpec) and self.network.activation == "tanh"

@@ -26,7 +26,8 @@ class Rollout(NamedTuple):
     """T steps of N environments; arrays are the collector's storage until the next rollout."""
 
     features: NDArray[Any]
-    """[T + 1, N, *shape]: what was acted on; row T is what follows the last step."""
+    """[T + 1, N, *shape], or records [T + 1, N]: what was acted on; row T is what follows the last
+    step."""
     action: NDArray[Any]
     """[T, N, A] as drawn, unclipped."""
     reward: F32
@@ -160,9 +161,10 @@ class Collector:
                 self._vec_env.step_wait(group)
 
     def _check_finite(self) -> None:
+        features = self._features["vector"] if self._features.dtype.names else self._features
         floats = [self._reward]
-        if self._features.dtype == np.float32:  # bytes are finite
-            floats.append(self._features)
+        if features.dtype == np.float32:  # bytes are finite
+            floats.append(features)
         if not all(np.isfinite(array).all() for array in floats):
             raise DivergedError("an observation or reward is NaN or infinite")
 
@@ -171,8 +173,8 @@ class Collector:
         t = np.fromiter((f[0] for f in self._final), np.int64, m)
         n = np.fromiter((f[1] for f in self._final), np.int64, m)
         final = np.empty((m, *self._encode.shape), self._encode.dtype)
-        for row, (_, _, features) in zip(final, self._final, strict=True):
-            row[:] = features
+        for row, (_, _, features) in enumerate(self._final):
+            final[row] = features
         return Rollout(
             self._features,
             self._action,

@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from sweeper.envs.make import EnvDescription, describe, env_factory
 from sweeper.envs.spec import EnvSpec, WrapperSpec
-from sweeper.rl.features import features_for, is_image
+from sweeper.rl.features import features_for, has_images
 from sweeper.rl.spec import CNNSpec
 
 LOOK_SECONDS = 0.5
@@ -60,7 +60,7 @@ def look(env_id: str, *, cores: int) -> Look:
     wrappers. Raises InputError as `describe` does, and for images too small for a CNN."""
     spec = EnvSpec(id=env_id)
     known = describe(spec)
-    is_seen = is_image(known.observation_space)
+    is_seen = has_images(known.observation_space)
     if is_seen:
         spec = _preprocessed(env_id, known)
         known = describe(spec)

@@ -113,6 +113,10 @@ SEARCH = "search: {algorithm.network.%s: {kind: choice, choices: [%s]}}\n"
             "33 x 33 pixels or more; observations are 20 x 20",
         ),
         (
+            NETWORKS.replace("Pictured", "Turned"),
+            "bad.yaml:8: algorithm.network.kind: cnn with these `convolutions` takes images",
+        ),
+        (
             NETWORKS.replace("kind: cnn", "kind: mlp, hidden: [0]"),
             "bad.yaml:8: algorithm.network.hidden.0 must be at least 1, got 0",
         ),

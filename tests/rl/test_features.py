@@ -8,7 +8,7 @@ import pytest
 from gymnasium import spaces
 
 from sweeper.core.errors import InputError
-from sweeper.rl.features import FlatFeatures, ImageFeatures
+from sweeper.rl.features import FlatFeatures, ImageFeatures, MixedFeatures, features_for
 from sweeper.rl.spec import CNNSpec, ConvolutionSpec, IMPALASpec
 
 CNN = CNNSpec(kind="cnn")
@@ -116,3 +116,55 @@ def test_images_with_nothing_to_pool_are_refused() -> None:
         ImageFeatures(small, IMPALA)
     two_stages = IMPALASpec(kind="impala", channels=(8, 8))
     assert ImageFeatures(small, two_stages).shape == small.shape
+
+
+COLORS, GRAY = spaces.Box(0, 255, (9, 8, 3), np.uint8), spaces.Box(0, 255, (2, 9, 8), np.uint8)
+KERNEL = CNNSpec(kind="cnn", convolutions=(ConvolutionSpec(filters=8, kernel=8),))
+
+
+def seen(*shapes: tuple[int, ...]) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [rng.integers(256, size=(2, *shape), dtype=np.uint8) for shape in shapes]
+
+
+def test_images_lie_by_their_channels_in_a_record_and_the_rest_in_a_vector() -> None:
+    space = spaces.Dict(
+        {"a": spaces.Discrete(2), "b": COLORS, "c": GRAY, "d": spaces.Box(-1, 1, (2,))}
+    )
+    encode = features_for(space, KERNEL)
+    colors, gray = seen(COLORS.shape, GRAY.shape)
+    out = np.zeros((2, *encode.shape), encode.dtype)
+    observation = {"b": colors, "c": gray, "a": np.array([1, 0]), "d": np.full((2, 2), 0.5)}
+    encode(observation, out)
+    assert out.dtype["image"].base == np.uint8
+    image = encode.inputs.image
+    assert image is not None
+    assert (image.shape, encode.inputs.vector) == ((9, 8, 5), 4)
+    np.testing.assert_array_equal(out["image"][..., :3], colors)
+    np.testing.assert_array_equal(out["image"][..., 3:], gray.transpose(0, 2, 3, 1))
+    np.testing.assert_array_equal(out["vector"], [[0, 1, 0.5, 0.5], [1, 0, 0.5, 0.5]])
+
+
+def test_images_alone_in_a_tuple_are_an_image() -> None:
+    encode = MixedFeatures(spaces.Tuple([GRAY, COLORS]), KERNEL)
+    assert (encode.shape, encode.dtype, encode.inputs.vector) == ((5, 9, 8), np.uint8, 0)
+    gray, colors = seen(GRAY.shape, COLORS.shape)
+    out = np.zeros((2, *encode.shape), encode.dtype)
+    encode({"0": gray, "1": colors}, out)
+    np.testing.assert_array_equal(out[:, :2], gray)
+    np.testing.assert_array_equal(out[:, 2:], colors.transpose(0, 3, 1, 2))
+
+
+def test_images_of_several_sizes_are_refused_by_their_keys() -> None:
+    space = spaces.Dict({"eye": COLORS, "map": spaces.Box(0, 255, (16, 16, 1), np.uint8)})
+    said = r"cnn takes images of one size from one observation: eye is 9 x 8, map is 16 x 16"
+    with pytest.raises(InputError, match=said):
+        features_for(space, KERNEL)
+
+
+def test_a_dict_without_images_or_with_small_ones_is_refused_as_a_box_is() -> None:
+    flat = spaces.Dict({"a": spaces.Discrete(2), "b": spaces.Box(-1, 1, (9, 8, 3))})
+    with pytest.raises(InputError, match=r"cnn takes images, .* which `kind: mlp` takes"):
+        features_for(flat, KERNEL)
+    with pytest.raises(InputError, match=r"takes images of 36 x 36 pixels .* are 9 x 8, Dict"):
+        features_for(spaces.Dict({"a": spaces.Discrete(2), "b": COLORS}), CNN)

@@ -18,9 +18,20 @@ class Residual(nn.Module):
         return x + self.outer(torch.relu(self.inner(torch.relu(x))))
 
 
-def twin(policy: ActorCritic, net: int, head: tuple[Tensor, Tensor]) -> nn.Sequential:
-    """The network `net` below a head (weight, bias), on images [B, C, H, W] from 0 to 1. It holds
-    the policy's own weights; its parameters are in the order of the policy's."""
+class Twin(nn.Module):
+    def __init__(self, below: nn.Sequential, above: nn.Sequential) -> None:
+        super().__init__()
+        self.below, self.above = below, above
+
+    def forward(self, images: Tensor, vector: Tensor | None = None) -> Tensor:
+        h = self.below(images)
+        return self.above(h if vector is None else torch.cat((h, vector), 1))
+
+
+def twin(policy: ActorCritic, net: int, head: tuple[Tensor, Tensor]) -> Twin:
+    """The network `net` below a head (weight, bias), on images [B, C, H, W] from 0 to 1, and
+    vectors [B, D] if there are any. It holds the policy's own weights; its parameters are in the
+    order of the policy's."""
     weights, network = policy.weights(), policy.network
     convolutions = iter(weights.convolutions)
 
@@ -31,22 +42,21 @@ def twin(policy: ActorCritic, net: int, head: tuple[Tensor, Tensor]) -> nn.Seque
         layer.weight.data, layer.bias.data = weight, bias
         return layer
 
-    layers = list[nn.Module]()
+    below, above = list[nn.Module](), list[nn.Module]()
     if isinstance(network, CNNSpec):
         for spec in network.convolutions:
-            layers += [convolution(spec.stride, 0), nn.ReLU()]
+            below += [convolution(spec.stride, 0), nn.ReLU()]
     else:
         assert isinstance(network, IMPALASpec)
         for _ in network.channels:
-            layers += [convolution(1, 1), nn.MaxPool2d(3, stride=2, padding=1)]
-            layers += [Residual(convolution(1, 1), convolution(1, 1)) for _ in range(2)]
-        layers.append(nn.ReLU())
-    layers.append(nn.Flatten())
+            below += [convolution(1, 1), nn.MaxPool2d(3, stride=2, padding=1)]
+            below += [Residual(convolution(1, 1), convolution(1, 1)) for _ in range(2)]
+        below.append(nn.ReLU())
     for weight, bias in [*((w[net], b[net]) for w, b in weights.hidden), head]:
         linear = nn.Linear(weight.shape[1], weight.shape[0])
         linear.weight.data, linear.bias.data = weight.detach(), bias.detach()
-        layers += [linear, nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
+        above += [linear, nn.ReLU()]
+    return Twin(nn.Sequential(*below, nn.Flatten()), nn.Sequential(*above[:-1]))
 
 
 def heads(policy: ActorCritic) -> list[tuple[Tensor, Tensor]]:

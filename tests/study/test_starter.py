@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import gymnasium
 import pytest
 
 from sweeper.core.errors import InputError
@@ -76,6 +77,17 @@ def test_hours_give_as_many_trials_as_fit(tmp_path: Path) -> None:
 def test_a_namespaced_id_makes_a_plain_name(tmp_path: Path) -> None:
     study = loaded(tmp_path, replace(CHEAP, env=EnvSpec(id="ale_py:ALE/Pong-v5")))
     assert study.spec.study == "pong-v5-speed-against-return"
+
+
+def test_images_beside_other_observations_get_a_network_for_images(tmp_path: Path) -> None:
+    name = "Turned-v0"
+    gymnasium.register(name, entry_point="worlds:Turned", kwargs={"shape": (36, 36, 3)})
+    try:
+        study = loaded(tmp_path, look(name, cores=2))
+    finally:
+        del gymnasium.registry[name]
+    assert study.spec.trial.algorithm.network.kind == "cnn"
+    assert not study.spec.trial.env.normalize_observation
 
 
 def test_an_unknown_environment_is_refused_with_near_matches() -> None:
