@@ -66,7 +66,7 @@ def _complaint(trial: TrialSpec) -> tuple[str, str] | None:
     if isinstance(algorithm, SB3Spec):
         if importlib.util.find_spec("stable_baselines3") is None:
             needs = "needs Stable-Baselines3; type `pip install 'sweeper[sb3]'`"
-            return "algorithm.kind", f": sb3 {needs}"
+            return "algorithm.kind", f": {algorithm.kind} {needs}"
         return None
     if not isinstance(algorithm, CustomSpec):
         return None

@@ -27,7 +27,7 @@ from sweeper.optim.spec import (
     SGDSpec,
     WarmupCosineSchedule,
 )
-from sweeper.rl.foreign import SB3Spec
+from sweeper.rl.foreign import SB3A2CSpec, SB3PPOSpec, SB3Spec
 from sweeper.rl.spec import A2CSpec, CNNSpec, IMPALASpec, MLPSpec, NetworkSpec, PPOSpec
 from sweeper.store.rows import TrialRow
 from sweeper.trial.spec import TrialSpec
@@ -43,7 +43,7 @@ class PeerExport(Protocol):
 def sb3_script(spec: TrialSpec, *, env_steps: int) -> str:
     """A Python script for Stable-Baselines3: `kwargs` for its PPO or A2C, and a call."""
     algorithm = _known_to_sb3(spec)
-    name = "A2C" if isinstance(algorithm, A2CSpec) else "PPO"
+    name = "A2C" if isinstance(algorithm, A2CSpec | SB3A2CSpec) else "PPO"
     kwargs = "".join(f"    {key}={value},\n" for key, value in _sb3_kwargs(spec).items())
     env = spec.env
     if env.id is None:
@@ -255,17 +255,11 @@ def _sb3_network(network: NetworkSpec) -> tuple[str, str]:
 
 def _sb3_itself(algorithm: SB3Spec) -> dict[str, str]:
     """What is called there as it is here."""
-    names = (
-        "batch_size",
-        "n_epochs",
-        "clip_range",
-        "clip_range_vf",
-        "normalize_advantage",
-        "ent_coef",
-        "vf_coef",
-        "max_grad_norm",
-        "target_kl",
-    )
+    names = ["normalize_advantage", "ent_coef", "vf_coef", "max_grad_norm"]
+    if isinstance(algorithm, SB3PPOSpec):
+        names += ["batch_size", "n_epochs", "clip_range", "clip_range_vf", "target_kl"]
+    else:
+        names += ["use_rms_prop", "rms_prop_eps"]
     activation = {"tanh": "Tanh", "relu": "ReLU", "elu": "ELU", "leaky_relu": "LeakyReLU"}
     return {name: repr(getattr(algorithm, name)) for name in names} | {
         "policy_kwargs": (

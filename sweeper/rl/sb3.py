@@ -1,7 +1,7 @@
-"""Stable-Baselines3's PPO as a learner: its own code, on our environments and under our deadline.
+"""Stable-Baselines3's PPO and A2C as learners: its code, on our environments, under our deadline.
 
-It collects and updates with its own `collect_rollouts` and `train`, which is what its `learn`
-does too; only what ends them is ours. A vector step, or a minibatch, is finished before the
+A learner collects and updates with its own `collect_rollouts` and `train`, which is what its
+`learn` does too; only what ends them is ours. A vector step, or a minibatch, is finished before the
 deadline is seen. The schedule follows progress through the budget.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
-from stable_baselines3 import PPO
+from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.buffers import DictRolloutBuffer, RolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
@@ -26,7 +26,7 @@ from sweeper.core.errors import DivergedError, InputError
 from sweeper.core.timing import PhaseTimer
 from sweeper.envs.vec_env import Observation, VecEnv
 from sweeper.optim.schedules import multiplier
-from sweeper.rl.foreign import SB3Spec
+from sweeper.rl.foreign import SB3A2CSpec, SB3PPOSpec, SB3Spec
 from sweeper.rl.learner import UpdateStatistics
 from sweeper.rl.sb3_vec_env import SB3VecEnv
 
@@ -45,24 +45,19 @@ class SB3Learner:
         self._timer = timer
         space = vec_env.single_observation_space
         is_dict = isinstance(space, spaces.Dict)
+        algorithm, own = _own(spec, vec_env.n_envs)
         try:
-            self.model = PPO(
+            self.model = algorithm(
                 _policy(space),
                 SB3VecEnv(vec_env),
                 learning_rate=_Schedule(spec),
                 n_steps=spec.n_steps,
-                # Of more than the rollout it would make one minibatch just so, with a warning.
-                batch_size=min(spec.batch_size, spec.n_steps * vec_env.n_envs),
-                n_epochs=spec.n_epochs,
                 gamma=spec.gamma,
                 gae_lambda=spec.gae_lambda,
-                clip_range=spec.clip_range,
-                clip_range_vf=spec.clip_range_vf,
                 normalize_advantage=spec.normalize_advantage,
                 ent_coef=spec.ent_coef,
                 vf_coef=spec.vf_coef,
                 max_grad_norm=spec.max_grad_norm,
-                target_kl=spec.target_kl,
                 rollout_buffer_class=_CutDictRolloutBuffer if is_dict else _CutRolloutBuffer,
                 policy_kwargs={
                     "net_arch": list(spec.net_arch),
@@ -71,6 +66,7 @@ class SB3Learner:
                 },
                 seed=seed,
                 device="cpu",
+                **own,
             )
         # What it raises, one or the other, for spaces that it has no policy or buffer for.
         except (AssertionError, NotImplementedError, ValueError) as error:
@@ -166,6 +162,21 @@ def _in_time(minibatches: Iterator[Any], deadline: Deadline) -> Iterator[Any]:
         yield minibatch
 
 
+def _own(spec: SB3Spec, n_envs: int) -> tuple[type[Any], dict[str, Any]]:
+    """The algorithm, and the arguments that it shares with no other."""
+    if isinstance(spec, SB3PPOSpec):
+        return PPO, {
+            # Of more than the rollout it would make one minibatch just so, with a warning.
+            "batch_size": min(spec.batch_size, spec.n_steps * n_envs),
+            "n_epochs": spec.n_epochs,
+            "clip_range": spec.clip_range,
+            "clip_range_vf": spec.clip_range_vf,
+            "target_kl": spec.target_kl,
+        }
+    assert isinstance(spec, SB3A2CSpec)
+    return A2C, {"use_rms_prop": spec.use_rms_prop, "rms_prop_eps": spec.rms_prop_eps}
+
+
 def _policy(space: spaces.Space[Any]) -> str:
     if isinstance(space, spaces.Dict):
         return "MultiInputPolicy"
@@ -175,12 +186,13 @@ def _policy(space: spaces.Space[Any]) -> str:
 def _statistics(logger: Logger) -> UpdateStatistics:
     """What `train` recorded."""
     entropy_loss = _finite(logger, "entropy_loss")
+    is_ppo = "train/policy_gradient_loss" in logger.name_to_value
     return UpdateStatistics(
         learning_rate=_finite(logger, "learning_rate"),
         approx_kl=_finite(logger, "approx_kl"),
         clip_fraction=_finite(logger, "clip_fraction"),
         entropy=None if entropy_loss is None else -entropy_loss,
-        policy_loss=_finite(logger, "policy_gradient_loss"),
+        policy_loss=_finite(logger, "policy_gradient_loss" if is_ppo else "policy_loss"),
         value_loss=_finite(logger, "value_loss"),
         explained_variance=_finite(logger, "explained_variance"),
     )

@@ -58,7 +58,7 @@ class SB3VecEnv(BaseVecEnv):  # type: ignore[misc]
         return [None] * self.num_envs
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Refused: environments live in workers that take steps alone, and PPO sets nothing."""
+        """Refused: environments live in workers that only take steps, and nothing here sets any."""
         del value, indices
         raise AttributeError(f"{attr_name}: environments' attributes cannot be set from here")
 

@@ -15,7 +15,7 @@ from sweeper.optim.spec import (
     RMSpropSpec,
     ScheduleSpec,
 )
-from sweeper.rl.foreign import EXAMPLE, CustomSpec, SB3Spec
+from sweeper.rl.foreign import EXAMPLE, CustomSpec, SB3A2CSpec, SB3PPOSpec
 
 
 class _Network(Spec):
@@ -214,7 +214,8 @@ AlgorithmSpec = Annotated[
     Annotated[PPOSpec, Tag("ppo")]
     | Annotated[A2CSpec, Tag("a2c")]
     | Annotated[ACKTRSpec, Tag("acktr")]
-    | Annotated[SB3Spec, Tag("sb3")]
+    | Annotated[SB3PPOSpec, Tag("sb3")]
+    | Annotated[SB3A2CSpec, Tag("sb3_a2c")]
     | Annotated[CustomSpec, Tag(EXAMPLE)],
     Discriminator(_kind),
 ]

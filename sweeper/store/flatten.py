@@ -9,7 +9,7 @@ from typing import Any
 
 from sweeper.core.clock import BudgetSpec
 from sweeper.core.records import Evaluation, Measurement, RunResult
-from sweeper.rl.foreign import CustomSpec, SB3Spec
+from sweeper.rl.foreign import CustomSpec, SB3A2CSpec, SB3PPOSpec, SB3Spec
 from sweeper.rl.spec import AlgorithmSpec, PPOSpec
 from sweeper.store.rows import ParamValue
 from sweeper.store.schema import runs
@@ -60,12 +60,14 @@ def _algorithm_columns(algorithm: AlgorithmSpec) -> dict[str, Any]:
                 )
             )
         case SB3Spec():
+            is_rms_prop = isinstance(algorithm, SB3A2CSpec) and algorithm.use_rms_prop
+            theirs = algorithm if isinstance(algorithm, SB3PPOSpec) else None
             own: dict[str, Any] = {
-                "optimizer": "adam",
+                "optimizer": "rmsprop" if is_rms_prop else "adam",
                 "schedule": algorithm.learning_rate_schedule.kind,
                 "learning_rate": algorithm.learning_rate,
-                "n_epochs": algorithm.n_epochs,
-                "clip_range": algorithm.clip_range,
+                "n_epochs": 1 if theirs is None else theirs.n_epochs,
+                "clip_range": None if theirs is None else theirs.clip_range,
                 "entropy_coef": algorithm.ent_coef,
             }
         case _:

@@ -12,7 +12,7 @@ from statistics import median
 from typing import NamedTuple
 
 from sweeper.core.records import Measurement, RunResult, RunStatus
-from sweeper.rl.foreign import CustomSpec, SB3Spec
+from sweeper.rl.foreign import CustomSpec, SB3PPOSpec, SB3Spec
 from sweeper.rl.spec import PPOSpec
 from sweeper.trial.spec import TrialSpec
 
@@ -245,11 +245,11 @@ def _cheaper_learning(spec: TrialSpec, result: RunResult) -> str:
     match algorithm:
         case CustomSpec():
             return "a cheaper update, or more cores and torch_threads for it"
-        case SB3Spec(n_epochs=n_epochs, batch_size=size):
-            if n_epochs > MANY_EPOCHS:
-                return f"fewer algorithm.n_epochs than {n_epochs}"
-            if size < SMALL_MINIBATCH:
-                return f"a larger algorithm.batch_size than {size}"
+        case SB3PPOSpec(n_epochs=n_epochs) if n_epochs > MANY_EPOCHS:
+            return f"fewer algorithm.n_epochs than {n_epochs}"
+        case SB3PPOSpec(batch_size=size) if size < SMALL_MINIBATCH:
+            return f"a larger algorithm.batch_size than {size}"
+        case SB3Spec():
             return "a narrower algorithm.net_arch, or more cores and torch_threads for it"
     if phases.optimizer > 0.5 * phases.update:
         return f"a cheaper optimizer than {algorithm.optimizer.kind}, or fewer steps of it"

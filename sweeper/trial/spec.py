@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from sweeper.core.clock import BudgetSpec
 from sweeper.core.spec import Spec, invalid
 from sweeper.envs.spec import EnvSpec
-from sweeper.rl.foreign import CustomSpec, SB3Spec
+from sweeper.rl.foreign import CustomSpec, SB3PPOSpec
 from sweeper.rl.spec import AlgorithmSpec, PPOSpec
 from sweeper.trial.clash import batch_clash, workers_clash
 
@@ -118,7 +118,7 @@ class TrialSpec(Spec):
                 return None
             case PPOSpec(n_minibatches=n):
                 return n
-            case SB3Spec(batch_size=size, n_steps=n_steps):
+            case SB3PPOSpec(batch_size=size, n_steps=n_steps):
                 return -(-self.parallelism.n_envs * n_steps // size)
             case _:
                 return 1
@@ -126,7 +126,7 @@ class TrialSpec(Spec):
     @property
     def minibatch_size(self) -> int | None:
         """Transitions a gradient step."""
-        if isinstance(self.algorithm, SB3Spec):
+        if isinstance(self.algorithm, SB3PPOSpec):
             return min(self.algorithm.batch_size, self.parallelism.n_envs * self.algorithm.n_steps)
         if self.batch_size is None or self.n_minibatches is None:
             return None

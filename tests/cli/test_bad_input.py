@@ -61,6 +61,14 @@ def reading_command(request: pytest.FixtureRequest) -> tuple[str, ...]:
             "  algorithm: {kind: ppo, n_minibatches: 3}\nsearch: {seed: {kind: bool}}\n",
             "bad.yaml:6: algorithm.n_minibatches must divide the batch, n_envs x n_steps",
         ),
+        (
+            f"{MISSPELT}  budget: {{seconds: 1}}\n  algorithm: {{kind: sb3_a2c, n_epochs: 3}}\n",
+            "bad.yaml:6: algorithm.n_epochs is not a known key",
+        ),
+        (
+            f"{MISSPELT}  budget: {{seconds: 1}}\n  algorithm: {{kind: sb3, use_rms_prop: true}}\n",
+            "bad.yaml:6: algorithm.use_rms_prop is not a known key",
+        ),
     ],
 )
 def test_a_study_file(cli: Cli, reading_command: tuple[str, ...], text: str, said: str) -> None:

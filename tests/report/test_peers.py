@@ -52,6 +52,23 @@ def test_stable_baselines3_is_exported_to_itself():
         cleanrl_command(spec, env_steps=1000)
 
 
+@pytest.mark.parametrize("use_rms_prop", [True, False])
+def test_its_a2c_is_exported_to_itself(use_rms_prop):
+    import gymnasium
+    import stable_baselines3
+
+    spec = foreign(kind="sb3_a2c", use_rms_prop=use_rms_prop, rms_prop_eps=1e-3, net_arch=[8])
+    script = sb3_script(spec, env_steps=1000)
+    assert "model = A2C(" in script
+    env = gymnasium.make("CartPole-v1")
+    model = stable_baselines3.A2C(env=env, **run(script)["kwargs"], device="cpu")
+    name, eps = ("RMSprop", 1e-3) if use_rms_prop else ("Adam", 1e-5)
+    optimizer = model.policy.optimizer
+    assert (type(optimizer).__name__, optimizer.param_groups[0]["eps"]) == (name, eps)
+    assert (model.n_steps, model.gae_lambda, model.policy.net_arch) == (5, 1.0, [8])
+    assert "gae_lambda: 1.0" in zoo_yaml(spec, env_steps=1000)
+
+
 @pytest.mark.parametrize("export", [sb3_script, zoo_yaml, cleanrl_command])
 def test_a_learner_of_the_users_own_is_known_to_no_peer(export):
     with pytest.raises(InputError, match="has no agents:Guessing"):

@@ -1,7 +1,8 @@
-"""Stable-Baselines3's PPO under our budget and measuring."""
+"""Stable-Baselines3's PPO and A2C under our budget and measuring."""
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -15,18 +16,20 @@ from sweeper.core.timing import PhaseTimer
 from sweeper.envs.make import make_vec_env
 from sweeper.envs.spec import EnvSpec
 from sweeper.envs.wrapped import MeteredVecEnv
-from sweeper.rl.foreign import SB3Spec
+from sweeper.rl.foreign import SB3A2CSpec, SB3PPOSpec, SB3Spec
 from sweeper.trial.run import run_trial
 from sweeper.trial.spec import TrialSpec
 
 
-def learner_on(env: dict[str, Any], *, n_envs: int = 2, **parameters: Any):
+def learner_on(
+    env: dict[str, Any], *, n_envs: int = 2, cls: type[SB3Spec] = SB3PPOSpec, **parameters: Any
+):
     from sweeper.rl.sb3 import SB3Learner
 
     timer = PhaseTimer(MonotonicClock())
     vec_env = make_vec_env(EnvSpec(**env), vec_env="serial", n_envs=n_envs, seed=0)
     metered = MeteredVecEnv(vec_env, timer)
-    return SB3Learner(SB3Spec(**parameters), metered, seed=0, timer=timer), metered
+    return SB3Learner(cls(**parameters), metered, seed=0, timer=timer), metered
 
 
 def trained(learner, metered: MeteredVecEnv, deadline: Deadline) -> list[Any]:
@@ -63,6 +66,49 @@ def test_it_learns_cartpole():
         return result.final_return
 
     assert final_return(30_720) > 150 + final_return(512)
+
+
+SPECS = {"PPO": SB3PPOSpec, "A2C": SB3A2CSpec}
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_defaults_are_its_own(name: str):
+    import stable_baselines3
+
+    theirs = inspect.signature(getattr(stable_baselines3, name)).parameters
+    ours = SPECS[name]()
+    shared = type(ours).model_fields.keys() & theirs.keys()
+    assert len(shared) >= 9
+    for key in shared:
+        assert getattr(ours, key) == theirs[key].default, key
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("PPO", {"n_steps": 16, "batch_size": 8, "n_epochs": 2}),
+        ("A2C", {}),
+        ("A2C", {"use_rms_prop": False, "normalize_advantage": True}),
+    ],
+)
+def test_training_is_what_its_own_learn_does(name: str, parameters: dict[str, Any]):
+    import stable_baselines3
+    import torch
+
+    from sweeper.rl.sb3_vec_env import SB3VecEnv
+
+    learner, metered = learner_on({"make": "worlds:Matching"}, cls=SPECS[name], **parameters)
+    updates = trained(learner, metered, steps(320))
+    assert len(updates) == 320 // (2 * learner.model.n_steps)
+    assert all(None not in (s.learning_rate, s.policy_loss, s.value_loss) for s in updates)
+    inner = make_vec_env(EnvSpec(make="worlds:Matching"), vec_env="serial", n_envs=2, seed=0)
+    peer = getattr(stable_baselines3, name)
+    model = peer("MlpPolicy", SB3VecEnv(inner), seed=0, device="cpu", **parameters)
+    model.learn(total_timesteps=320)
+    for ours, theirs in zip(
+        learner.model.policy.parameters(), model.policy.parameters(), strict=True
+    ):
+        assert torch.equal(ours, theirs)
 
 
 def test_its_rate_follows_the_share_of_the_budget_that_is_spent():
@@ -125,11 +171,15 @@ def sampler(observation: spaces.Space[Any], action: spaces.Space[Any]) -> dict[s
     return {"make": "envs.toys:Sampler", "kwargs": kwargs}
 
 
-def test_dict_observations_and_continuous_actions_are_served():
+@pytest.mark.parametrize(
+    ("cls", "parameters"), [(SB3PPOSpec, {"batch_size": 8, "n_epochs": 1}), (SB3A2CSpec, {})]
+)
+def test_dict_observations_and_continuous_actions_are_served(
+    cls: type[SB3Spec], parameters: dict[str, Any]
+):
     observation = spaces.Dict({"a": spaces.Box(-1, 1, (2,)), "b": spaces.Discrete(3)})
-    learner, metered = learner_on(
-        sampler(observation, spaces.Box(-2, 2, (3,))), n_steps=8, batch_size=8, n_epochs=1
-    )
+    env = sampler(observation, spaces.Box(-2, 2, (3,)))
+    learner, metered = learner_on(env, cls=cls, n_steps=8, **parameters)
     assert len(trained(learner, metered, steps(32))) == 2
     seen = metered.reset()
     action = learner.act(seen, np.random.default_rng(0))

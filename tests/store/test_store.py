@@ -118,14 +118,23 @@ def test_a_learner_of_the_users_own_has_null_for_what_it_may_not_have(store, rea
 
 def test_a_trial_of_stable_baselines3_is_told_in_our_terms(store, reader, example):
     ref = example.study(store)
-    config = TrialSpec.model_validate(
-        example.config(parallelism={"n_envs": 3}).model_dump()
-        | {"algorithm": {"kind": "sb3", "n_steps": 50, "batch_size": 64, "ent_coef": 0.1}}
-    )
-    row = queries.trial(reader, ref.study_id, example.trial(store, ref, config=config).number)
+
+    def told(**algorithm):
+        config = TrialSpec.model_validate(
+            example.config(parallelism={"n_envs": 3}).model_dump() | {"algorithm": algorithm}
+        )
+        added = example.trial(store, ref, config=config)
+        return queries.trial(reader, ref.study_id, added.number)
+
+    row = told(kind="sb3", n_steps=50, batch_size=64, ent_coef=0.1)
     assert (row.algorithm, row.optimizer, row.schedule) == ("sb3", "adam", "constant")
     assert (row.batch_size, row.minibatch_size, row.n_minibatches) == (150, 64, 3)
     assert (row.learning_rate, row.entropy_coef, row.n_epochs) == (3e-4, 0.1, 10)
+    row = told(kind="sb3_a2c")
+    assert (row.algorithm, row.optimizer, row.clip_range) == ("sb3_a2c", "rmsprop", None)
+    assert (row.batch_size, row.minibatch_size, row.n_minibatches) == (15, 15, 1)
+    assert (row.learning_rate, row.gae_lambda, row.n_epochs) == (7e-4, 1.0, 1)
+    assert told(kind="sb3_a2c", use_rms_prop=False).optimizer == "adam"
 
 
 def test_figures_of_a_trial_are_of_tuning_seeds_measured_alone(store, reader, example):

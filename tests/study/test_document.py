@@ -196,8 +196,8 @@ def test_any_text_is_data_or_a_parse_error(text: str) -> None:
         (
             "kind: ppo",
             "kind: pqo",
-            "x.yaml:4: algorithm.kind must be one of ppo, a2c, acktr, sb3, my_module:MyLearner, "
-            "got 'pqo'; did you mean ppo?",
+            "x.yaml:4: algorithm.kind must be one of ppo, a2c, acktr, sb3, sb3_a2c, "
+            "my_module:MyLearner, got 'pqo'; did you mean ppo?",
         ),
         ("kind: ppo", "gamma: 1", "x.yaml:3: algorithm.kind is missing; it is one of ppo, a2c"),
         (

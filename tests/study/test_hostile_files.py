@@ -43,6 +43,7 @@ def every_key() -> Iterator[dict[str, Any]]:
         yield complete({**ppo, "network": mlp})
         yield complete({"kind": "a2c", "optimizer": optimizer, "network": cnn})
         yield complete({"kind": "sb3", "learning_rate_schedule": schedule})
+        yield complete({"kind": "sb3_a2c", "learning_rate_schedule": schedule})
     yield complete({"kind": "acktr", "network": impala})
     yield complete({"kind": f"{CANARY}:Learner", "depth": [1, {"a": 2}]})
 

@@ -60,6 +60,10 @@ def result(**changes: Any) -> RunResult:
     [
         ({"kind": "sb3"}, "fewer algorithm.n_epochs than 10"),
         ({"kind": "sb3", "n_epochs": 2}, "a larger algorithm.batch_size than 64"),
+        (
+            {"kind": "sb3_a2c"},
+            "a narrower algorithm.net_arch, or more cores and torch_threads for it",
+        ),
         ({"kind": "agents:Guessing"}, "a cheaper update, or more cores and torch_threads for it"),
     ],
 )
