@@ -14,7 +14,7 @@ from sweeper.report.figures import pareto_figure
 from sweeper.report.hardware import Hardware, hardware_of, measured_on, mixture
 from sweeper.report.metrics import format_number
 from sweeper.report.pareto import study_front
-from sweeper.report.quickest import MAX_COMPARED, find_quickest
+from sweeper.report.quickest import find_quickest
 from sweeper.report.render import write_html, write_png
 from sweeper.report.tables import front_table
 from sweeper.store import queries
@@ -37,10 +37,11 @@ def show_pareto(
     with reading(db) as engine:
         study = queries.study(engine, name)
         trials = queries.trials(engine, study.study_id)
-        known = hardware_of(queries.study_runs(engine, study.study_id))
+        runs = queries.study_runs(engine, study.study_id)
+        known = hardware_of(runs)
         if hardware is not None:
             trials = measured_on(trials, known, hardware)
-        quickest = find_quickest(engine, trials, study_front(study, trials)[:MAX_COMPARED])
+        quickest = find_quickest(engine, study, trials, runs)
     if png is not None:  # first, as it needs a browser: what may fail writes nothing else
         write_png(pareto_figure(study, trials), png)
     if html is not None:

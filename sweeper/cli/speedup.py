@@ -13,10 +13,16 @@ from sweeper.cli.table import print_table
 from sweeper.core.clock import BudgetSpec
 from sweeper.core.errors import InputError
 from sweeper.core.records import RunStatus
-from sweeper.report.against import against, against_table
+from sweeper.report.against import Paired, against_table, paired
 from sweeper.report.metrics import format_number
-from sweeper.report.pareto import study_front
-from sweeper.report.quickest import MAX_COMPARED, Quickest, baseline_of, find_quickest
+from sweeper.report.quickest import (
+    Quickest,
+    baseline_of,
+    find_quickest,
+    left_out,
+    left_out_note,
+    quickest_of,
+)
 from sweeper.store import queries
 from sweeper.store.rows import RunRow, StudyRow, TrialRow
 
@@ -30,22 +36,29 @@ def show_speedup(name: str | None, *, number: int | None, db: str, as_json: bool
     with reading(db) as engine:
         study = queries.study(engine, name)
         trials = queries.trials(engine, study.study_id)
+        study_runs = queries.study_runs(engine, study.study_id)
         baseline = baseline_of(trials)
         if baseline is None:
             raise InputError(
                 f"study {study.name!r} has no completed baseline to compare with "
                 "(`baseline` in the study file)"
             )
-        quickest = _quickest(engine, study, trials, number)
-        if quickest is None and number is None:
-            print(f"{study.name}: no trial has become as good as the baseline yet")
+        if number is None:
+            apart = left_out(study, trials, study_runs)
+            quickest = find_quickest(engine, study, trials, study_runs)
+            trial = quickest.trial if quickest else None
+        else:
+            apart = []
+            trial = queries.trial(engine, study.study_id, number)
+            quickest = quickest_of(engine, baseline, [trial], study_runs)
+        if trial is None:
+            _show_none(study, baseline, apart, as_json=as_json)
             return
-        trial = quickest.trial if quickest else queries.trial(engine, study.study_id, number or 0)
         kind = quickest.seed_kind if quickest else "test" if trial.n_test_runs else "tuning"
         before, after = (_completed(engine, each, kind) for each in (baseline, trial))
     if not after:
         raise InputError(f"trial {trial.number} of study {study.name!r} has no completed run")
-    quantities = against(before, after, quickest.result if quickest else None)
+    pair = paired(before, after, study_runs, quickest)
     if as_json:
         print_json(
             {
@@ -53,29 +66,38 @@ def show_speedup(name: str | None, *, number: int | None, db: str, as_json: bool
                 "trial": trial.number,
                 "baseline": baseline.number,
                 "seed_kind": kind,
-                "baseline_runs": len(before),
-                "trial_runs": len(after),
+                "baseline_runs": len(pair.before),
+                "trial_runs": len(pair.after),
+                "baseline_hardware": pair.hardware_before,
+                "trial_hardware": pair.hardware_after,
+                "left_out": [each.number for each in apart],
                 "target_return": quickest.result.target_return if quickest else None,
-                "quantities": [asdict(quantity) for quantity in quantities],
+                "quantities": [asdict(quantity) for quantity in pair.quantities],
             }
         )
         return
     title = f"{study.name}: trial {trial.number} against the baseline"
-    table = against_table(quantities, trial=trial.number)
-    runs = f"{len(before)} and {len(after)} runs, {kind} seeds"
+    table = against_table(pair.quantities, trial=trial.number)
+    runs = f"{len(pair.before)} and {len(pair.after)} runs, {kind} seeds"
     print_table(table.head, table.rows, title=f"{title} ({runs})")
-    for note in _notes(baseline, trial, [*before, *after], quickest):
+    n_unused = len(before) + len(after) - len(pair.before) - len(pair.after)
+    for note in (*_notes(baseline, trial, pair, quickest), *_hardware_notes(pair, n_unused)):
         print(note)
+    if apart:
+        print(left_out_note(apart))
 
 
-def _quickest(
-    engine: Engine, study: StudyRow, trials: Sequence[TrialRow], number: int | None
-) -> Quickest | None:
-    if number is None:
-        return find_quickest(engine, trials, study_front(study, trials)[:MAX_COMPARED])
-    chosen = queries.trial(engine, study.study_id, number)
-    baseline = baseline_of(trials)
-    return find_quickest(engine, [*([baseline] if baseline else []), chosen], [chosen])
+def _show_none(
+    study: StudyRow, baseline: TrialRow, apart: Sequence[TrialRow], *, as_json: bool
+) -> None:
+    if as_json:
+        numbers = [trial.number for trial in apart]
+        nothing = {"trial": None, "left_out": numbers, "quantities": []}
+        print_json({"study": study.name, "baseline": baseline.number, **nothing})
+        return
+    print(f"{study.name}: no trial has become as good as the baseline yet")
+    if apart:
+        print(left_out_note(apart))
 
 
 def _completed(engine: Engine, trial: TrialRow, kind: str) -> list[RunRow]:
@@ -92,12 +114,12 @@ def _completed(engine: Engine, trial: TrialRow, kind: str) -> list[RunRow]:
 
 
 def _notes(
-    baseline: TrialRow, trial: TrialRow, runs: Sequence[RunRow], quickest: Quickest | None
+    baseline: TrialRow, trial: TrialRow, pair: Paired, quickest: Quickest | None
 ) -> list[str]:
     notes = ["factor: of the time, how many times shorter; of the others, how many times as much"]
-    if quickest is None:
+    if quickest is None and pair.is_fair:
         notes.append(f"trial {trial.number} has not become as good as the baseline on every seed")
-    else:
+    elif quickest is not None:
         target = format_number(quickest.result.target_return)
         notes.append(f"as good as the baseline: a training return of {target}")
     budgets = [_budget(each) for each in (baseline, trial)]
@@ -106,10 +128,26 @@ def _notes(
             f"the budgets differ: {budgets[0]} for the baseline, {budgets[1]} for the trial; "
             "final returns are those at the end of each"
         )
+    runs = [*pair.before, *pair.after]
     contended = sum(bool(run.contended) for run in runs)
     if contended:
         notes.append(f"others disturbed {contended} of these {len(runs)} runs: times are too long")
     return notes
+
+
+def _hardware_notes(pair: Paired, n_unused: int) -> list[str]:
+    """What was measured where; `n_unused` further runs are left out for that."""
+    baseline, trial = (
+        " and ".join(classes) or "unknown hardware"
+        for classes in (pair.hardware_before, pair.hardware_after)
+    )
+    if not pair.is_fair:
+        return [
+            f"the baseline ran on {baseline}, the trial on {trial}: there are no factors, "
+            "which would be as much the machines' as the trial's"
+        ]
+    others = f"; {n_unused} further runs, on other hardware, are left out" if n_unused else ""
+    return [f"all measured on {baseline}{others}"]
 
 
 def _budget(trial: TrialRow) -> str:

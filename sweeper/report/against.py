@@ -7,14 +7,16 @@ runs. Each run keeps the budget it had.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sweeper.report.hardware import Shared, on_the_same
 from sweeper.report.metrics import format_number
+from sweeper.report.quickest import Quickest
 from sweeper.report.speedup import EQUAL_SHARE, SpeedUp
 from sweeper.report.tables import Table
-from sweeper.store.rows import RunRow
+from sweeper.store.rows import RunRow, SlotRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,50 @@ class Quantity:
     """95% interval, bootstrap over the runs of both; None where a side has one run, of whose noise
     nothing is known."""
     high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """The runs of the two that were made on the same hardware, and their comparison. Where they
+    share none: all of their runs, and no factors, which would be the machines' as well."""
+
+    before: Sequence[RunRow]
+    after: Sequence[RunRow]
+    hardware_before: list[str]
+    """Classes of these runs, as far as they are known."""
+    hardware_after: list[str]
+    is_fair: bool
+    """Whether they share the hardware."""
+    quantities: tuple[Quantity, ...]
+
+
+def paired(
+    baseline: Sequence[RunRow],
+    trial: Sequence[RunRow],
+    study_runs: Sequence[SlotRow],
+    quickest: Quickest | None,
+) -> Paired:
+    """Compare the COMPLETED runs of both; `study_runs` know the hardware, and `quickest` is what
+    the curves of the same runs say, if anything."""
+    classes = {run.run_id: run.hardware_class for run in study_runs}
+
+    def class_of(run: RunRow) -> str | None:
+        return classes.get(run.run_id)
+
+    def named(runs: Sequence[RunRow]) -> list[str]:
+        return sorted({name for run in runs if (name := class_of(run)) is not None})
+
+    if quickest is None:
+        shared = on_the_same(baseline, trial, class_of)
+    else:  # where the time was measured, the rest is
+        known = quickest.hardware
+        on_it = [[run for run in side if class_of(run) == known] for side in (baseline, trial)]
+        shared = Shared(known, on_it[0], on_it[1])
+    before, after = (baseline, trial) if shared is None else (shared.before, shared.after)
+    quantities = against(before, after, quickest.result if quickest else None)
+    if shared is None:
+        quantities = tuple(replace(q, factor=None, low=None, high=None) for q in quantities)
+    return Paired(before, after, named(before), named(after), shared is not None, quantities)
 
 
 def against(

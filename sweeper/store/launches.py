@@ -75,6 +75,14 @@ def stop_asked(engine: Engine, study_id: int, launcher_id: str) -> Stop | None:
     return asked
 
 
+def event_details(engine: Engine, study_id: int, kind: str) -> list[str | None]:
+    """What the study's events of a kind say."""
+    events = t.events.c
+    query = select(events.detail).where(events.study_id == study_id, events.kind == kind)
+    with engine.connect() as connection:
+        return list(connection.scalars(query))
+
+
 def log_of(engine: Engine, study_id: int) -> tuple[str, str] | None:
     """(host, path) of the log of the study's last launch that has one."""
     events = t.events.c

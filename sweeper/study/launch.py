@@ -30,13 +30,15 @@ from sweeper.study.confirm import confirmations
 from sweeper.study.executor import ClusterLostError, Executor, lost_result
 from sweeper.study.importance import importances, is_due
 from sweeper.study.known import KnownTrials
+from sweeper.study.machines import Machines
 from sweeper.study.outage import EVENT, Outage
 from sweeper.study.outcome import Requirements, has_budget
 from sweeper.study.pruner import RungPoint, Rungs
 from sweeper.study.recorder import Job, LiveRun, Recorder
+from sweeper.study.remaining import seconds_left
 from sweeper.study.remeasure import Remeasurement
 from sweeper.study.sampler import Suggestion
-from sweeper.study.spec import Configuration, ConfirmSpec, LoadedStudy, concurrency_on, most_runs
+from sweeper.study.spec import Configuration, ConfirmSpec, LoadedStudy, concurrency_on
 from sweeper.study.spool import Spool, is_left, spools
 from sweeper.study.warm_start import former_trials
 from sweeper.trial.queue import Place, Ticket
@@ -118,6 +120,7 @@ class Launcher:
         self._rungs: Rungs | None = None
         self._typical = loaded.space.resolve(loaded.space.repair({}))
         """A trial as large as most: the file's own, as far as the search has it."""
+        self._machines = Machines(store, reader, claim.study.study_id, spec)
         self._remeasurement = Remeasurement()
         self._repeats = 0
         self._untrained_by: int | None = None
@@ -142,6 +145,8 @@ class Launcher:
         self._begin()
         if self._spec.pruner.kind == "pareto_rungs":
             self._rungs = Rungs(self._spec.pruner.rungs, self._rung_points())
+        self._machines.recall(self._known.trials)
+        self._machines.tell()
         agenda = self.make_agenda()
         with self._giving_up():
             self._work(agenda)
@@ -252,6 +257,7 @@ class Launcher:
             left = open_jobs(self._reader, self._ref.study_id)
             self._jobs.extend(job for job in left if (job.trial_id, job.spec.seed) not in taken)
         self._known.refresh()
+        self._machines.tell()
         self._weigh()
         self._is_stale = self._is_back = self._is_idle = False
 
@@ -425,6 +431,7 @@ class Launcher:
         del self._live[live.run_id]
         if self._untrained_by == live.run_id:
             self._untrained_by = None
+        self._machines.see(self._known.trials[live.number], live, result)
         contention = self._remeasurement.reason(live, result)
         if not self.stopping and is_retried(result.status, live.attempt):
             self._jobs.append(live.again())
@@ -439,7 +446,14 @@ class Launcher:
                 running=tuple(self._live.values()),
                 waiting=frozenset(job.number for job in self._jobs),
                 target_trials=self._target,
-                seconds_left=self._seconds_left(elapsed_seconds),
+                seconds_left=seconds_left(
+                    self._spec,
+                    target_trials=self._target,
+                    elapsed_seconds=elapsed_seconds,
+                    n_begun=len(self._known.trials) + self._repeats,
+                    n_waiting=len(self._jobs),
+                    running=self._live.values(),
+                ),
                 elapsed_seconds=elapsed_seconds,
                 stopping=self.stopping,
                 behind=None if self.stopping else self._behind,
@@ -447,21 +461,6 @@ class Launcher:
             )
         )
 
-    def _seconds_left(self, elapsed_seconds: float) -> float | None:
-        """What is left of the runs' budgets, shared by as many as run at once."""
-        spec = self._spec
-        bounds: list[float] = []
-        if spec.stop.hours is not None:
-            bounds.append(max(0.0, spec.stop.hours * 3600 - elapsed_seconds))
-        budget = spec.trial.budget.seconds
-        if self._target is not None and budget is not None and self._live:
-            begun = len(self._known.trials) + self._repeats
-            waiting = max(0, most_runs(spec, self._target) - begun) + len(self._jobs)
-            running = sum(
-                1.0 - (live.latest.progress if live.latest else 0.0) for live in self._live.values()
-            )
-            bounds.append((waiting + running) * budget / len(self._live))
-        return min(bounds, default=None)
 
 
 def _run_seed(base: int, *indices: int) -> int:

@@ -14,7 +14,7 @@ from sweeper.report.metrics import (
     short_names,
     value_of,
 )
-from sweeper.report.quickest import Quickest
+from sweeper.report.quickest import Quickest, left_out_note
 from sweeper.store.rows import StudyRow, TrialRow
 
 
@@ -61,17 +61,22 @@ def study_headline(
     return f"{count} of {len(trials)} on the front; {leads}{disturbed}"
 
 
-def evidence(quickest: Quickest | None) -> str:
-    """What the headline rests on; empty without a trial to compare with the baseline."""
-    if quickest is None:
-        return ""
-    result = quickest.result
-    own = ", on a budget of its own," if quickest.has_other_budget else ""
-    return (
-        f"Trial {quickest.trial.number} reaches a training return of "
-        f"{format_number(result.target_return)} after {format_seconds(result.seconds)}, "
-        f"the baseline{own} after {format_seconds(result.baseline_seconds)}."
-    )
+def evidence(quickest: Quickest | None, left_out: Sequence[TrialRow]) -> str:
+    """What the headline rests on, and which trials it had to leave out; empty where there is
+    nothing to compare with the baseline."""
+    sentences = []
+    if quickest is not None:
+        result = quickest.result
+        own = ", on a budget of its own," if quickest.has_other_budget else ""
+        both = f", both on {quickest.hardware}" if quickest.hardware else ""
+        sentences.append(
+            f"Trial {quickest.trial.number} reaches a training return of "
+            f"{format_number(result.target_return)} after {format_seconds(result.seconds)}, "
+            f"the baseline{own} after {format_seconds(result.baseline_seconds)}{both}."
+        )
+    if note := left_out_note(left_out):
+        sentences.append(f"{note}.")
+    return " ".join(sentences)
 
 
 def comparison_headline(study: StudyRow, trials: Sequence[TrialRow]) -> str:

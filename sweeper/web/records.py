@@ -17,7 +17,7 @@ from sweeper.report.hardware import hardware_of, mixture
 from sweeper.report.metrics import METRICS, format_metric, value_of
 from sweeper.report.pareto import study_front
 from sweeper.report.peers import PEERS, peer_steps
-from sweeper.report.quickest import MAX_COMPARED, find_quickest
+from sweeper.report.quickest import find_quickest, left_out
 from sweeper.report.shortfalls import shortfalls
 from sweeper.report.speedup import SpeedUp
 from sweeper.report.statistics import Interval, bootstrap, interquartile_mean
@@ -178,7 +178,7 @@ def study_page(
     """Everything that the page of a study shows, apart from its figures."""
     trials = data.trials
     best_first = study_front(study, trials)
-    quickest = find_quickest(results.engine, trials, best_first[:MAX_COMPARED])
+    quickest = find_quickest(results.engine, study, trials, data.runs)
     best = quickest.trial if quickest else (best_first[0] if best_first else None)
     held_by, alive = results.launcher(study.study_id)
     reached = progress(study, trials, now=now, alive=alive)
@@ -187,7 +187,7 @@ def study_page(
     return StudyPage(
         study=study,
         headline=study_headline(study, trials, best_first, quickest),
-        evidence=evidence(quickest),
+        evidence=evidence(quickest, left_out(study, trials, data.runs)),
         hardware=mixture(study, trials, hardware_of(data.runs)),
         speed_up=quickest.result if quickest else None,
         best=best,

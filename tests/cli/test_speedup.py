@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from cli.conftest import Cli
-from web.conftest import Recorder
+from web.conftest import HOST, Recorder
 
 from sweeper.core.clock import BudgetSpec
 from sweeper.store.store import Store
+
+OTHER = replace(HOST, hardware_class="Xeon x 2")
 
 
 @pytest.fixture
@@ -69,6 +72,62 @@ def test_runs_of_a_shorter_confirmation_are_left_out(
     before = cli("speedup", "--json").json
     recorder.again(quick, 9.0, 1.0, seed=1, seed_kind="test", budget=BudgetSpec(seconds=1.0))
     assert cli("speedup", "--json").json == before
+
+
+def test_what_ran_on_other_hardware_than_the_baseline_is_left_out_and_counted(
+    cli: Cli, recorder: Recorder, quick: int
+) -> None:
+    alike = cli("speedup", "--json").json
+    assert alike["left_out"] == []
+    assert alike["baseline_hardware"] == alike["trial_hardware"] == [HOST.hardware_class]
+    ref = recorder.study()
+    quicker = recorder.trial(ref, 400.0, 50_000.0, host=OTHER, learning_seconds=0.1)
+    assert cli("speedup", "--json").json == {**alike, "left_out": [quicker]}
+    answer = cli("speedup")
+    assert f"trial {quick} against the baseline" in answer.out
+    assert f"all measured on {HOST.hardware_class}\n" in answer.out
+    assert "1 trial was not compared with the baseline" in answer.out
+    assert f"trial {quick} is as good as the baseline in 1/" in cli("pareto").out
+
+
+def test_a_trial_of_other_hardware_is_shown_without_factors_and_with_both_names(
+    cli: Cli, recorder: Recorder, quick: int
+) -> None:
+    other = str(recorder.trial(recorder.study(), 350.0, 18_000.0, host=OTHER, learning_seconds=1.0))
+    answer = cli("speedup", "--trial", other)
+    (speed,) = [line for line in answer.out.splitlines() if line.startswith("training speed")]
+    assert speed.split()[-3:] == ["9,000", "18,000", "–"]
+    assert "the baseline ran on EPYC x 2, the trial on Xeon x 2: there are no factors" in answer.out
+    assert "has not become as good" not in answer.out
+    record = cli("speedup", "--trial", other, "--json").json
+    assert (record["baseline_hardware"], record["trial_hardware"]) == (["EPYC x 2"], ["Xeon x 2"])
+    assert [quantity["factor"] for quantity in record["quantities"]] == [None] * 4
+
+
+def test_of_a_trial_that_ran_on_both_only_the_runs_on_the_baselines_hardware_count(
+    cli: Cli, recorder: Recorder, quick: int
+) -> None:
+    before = cli("speedup", "--trial", f"{quick}", "--json").json
+    for seed in (1, 2):
+        recorder.again(quick, 990.0, 99_000.0, seed=seed, host=OTHER, learning_seconds=0.1)
+    assert cli("speedup", "--trial", f"{quick}", "--json").json == before
+    assert "2 further runs, on other hardware, are left out" in (
+        cli("speedup", "--trial", f"{quick}").out
+    )
+
+
+def test_nothing_is_claimed_where_all_ran_on_other_hardware(cli: Cli, recorder: Recorder) -> None:
+    ref = recorder.study()
+    recorder.trial(ref, 300.0, 9_000.0, origin="baseline", learning_seconds=10.0)
+    recorder.trial(ref, 350.0, 18_000.0, host=OTHER, learning_seconds=1.0)
+    recorder.trial(ref, 340.0, 19_000.0, host=OTHER, learning_seconds=1.0)
+    answer = cli("speedup")
+    assert answer.code == 0
+    assert "no trial has become as good as the baseline yet" in answer.out
+    assert "2 trials were not compared with the baseline" in answer.out
+    record = cli("speedup", "--json").json
+    assert (record["trial"], record["left_out"]) == (None, [2, 3])
+    assert "as good as" not in cli("pareto").out
 
 
 def test_a_study_without_a_baseline_has_nothing_to_compare_with(

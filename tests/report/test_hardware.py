@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sweeper.core.errors import InputError
-from sweeper.report.hardware import hardware_of, measured_on, mixture
+from sweeper.report.hardware import hardware_of, measured_on, mixture, on_the_same
 from sweeper.store.rows import SlotRow, StudyRow, TrialRow
 
 OLD, NEW = "Xeon E5 x 8", "EPYC 9654 x 8"
@@ -72,3 +72,18 @@ def test_words_that_name_no_kind_or_several_are_refused(
 ) -> None:
     with pytest.raises(InputError, match=f"'{words}' {why} .*'{NEW}', '{OLD}'"):
         measured_on(trials, hardware, words)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "chosen"),
+    [
+        ("aab", "b", ("b", ["b"], ["b"])),
+        ("aabb", "abb", ("b", ["b", "b"], ["b", "b"])),
+        ("a", "bb", None),
+        ("", "a", None),
+    ],
+)
+def test_of_two_sides_the_class_on_which_both_have_most_runs_is_compared(
+    before: str, after: str, chosen: tuple[str, list[str], list[str]] | None
+) -> None:
+    assert on_the_same(before, after, lambda run: run) == chosen

@@ -627,6 +627,50 @@ def test_contention_decides_nothing_under_a_budget_of_env_steps(world: World) ->
     assert world.sql("SELECT count(*) FROM runs WHERE kind = 'retry'") == [(0,)]
 
 
+class Moving(InlineExecutor):
+    """Says that the runs were made on machines of these classes, in turn; the rest on the last."""
+
+    def __init__(self, *classes: str) -> None:
+        super().__init__()
+        self.classes = list(classes)
+
+    def events(self, timeout_seconds: float) -> list[RunEvent]:
+        return [
+            RunEvent(run_id, replace(event, host=replace(event.host, hardware_class=self._next())))
+            if isinstance(event, TrainingStarted)
+            else RunEvent(run_id, event)
+            for run_id, event in super().events(timeout_seconds)
+        ]
+
+    def _next(self) -> str:
+        return self.classes.pop(0) if len(self.classes) > 1 else self.classes[0]
+
+
+MIXED = "SELECT detail FROM events WHERE kind = 'mixed_hardware'"
+
+
+def test_a_sampler_that_learns_from_different_hardware_is_told_of_once(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.launch(executor=Moving("base", "old", "new"))
+    said = "the sampler takes trials of different hardware as if it were one: new, old"
+    assert world.sql(MIXED) == [(said,)]
+    assert [record.message for record in caplog.records if said in record.message] == [
+        f"{said}; see docs/cluster.md"
+    ]
+    world.launch(executor=Moving("old"), stop={"trials": 6})
+    assert world.sql(MIXED) == [(said,)]
+    world.launch(executor=Moving("third"), stop={"trials": 7})
+    assert world.sql(MIXED) == [(said,), (f"{said}, third",)]
+
+
+def test_hardware_does_not_matter_where_nothing_depends_on_its_speed(world: World) -> None:
+    objectives = {"final_return": "maximize", "training_return": "maximize"}
+    world.launch(executor=Moving("base", "old", "new"), objectives=objectives)
+    assert world.sql("SELECT count(*) FROM hosts") == [(3,)]
+    assert world.sql(MIXED) == []
+
+
 def test_each_run_has_a_bottleneck_that_sql_can_group_by(world: World) -> None:
     coarse = {**STUDY["trial"], "budget": {"env_steps": 64}}
     world.launch(trial=coarse, stop={"trials": 3})

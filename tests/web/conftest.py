@@ -90,6 +90,7 @@ class Recorder:
         n_envs: int = 8,
         origin: str = "sampler",
         budget: BudgetSpec = BUDGET,
+        host: HostRecord = HOST,
         **params: Any,
     ):
         config = TrialSpec(
@@ -112,7 +113,7 @@ class Recorder:
             attempt=1,
             seed=7,
             seed_kind="tuning",
-            host=HOST,
+            host=host,
             budget=budget,
         )
         return trial, run_id
@@ -157,6 +158,7 @@ class Recorder:
         seed_kind: str = "tuning",
         learning_seconds: float = 5.0,
         budget: BudgetSpec = BUDGET,
+        host: HostRecord = HOST,
         **diagnosis: str,
     ) -> None:
         """Another whole run of a trial that `trial` made."""
@@ -166,7 +168,7 @@ class Recorder:
             attempt=1,
             seed=seed,
             seed_kind=seed_kind,
-            host=HOST,
+            host=host,
             budget=budget,
         )
         self._end(run_id, final_return, speed, learning_seconds=learning_seconds, **diagnosis)

@@ -203,6 +203,18 @@ def test_study_that_compares_different_hardware_says_so(client, recorder):
     assert said[1:] in client.get("/study/cartpole").text
 
 
+def test_headline_compares_with_the_baseline_on_its_own_hardware_only(client, recorder):
+    ref = recorder.study()
+    recorder.trial(ref, 300.0, 9_000.0, origin="baseline", learning_seconds=10.0)
+    near = recorder.trial(ref, 350.0, 12_000.0, n_envs=4, learning_seconds=2.0)
+    other = replace(HOST, hardware_class="Xeon x 2")
+    recorder.trial(ref, 400.0, 50_000.0, n_envs=16, host=other, learning_seconds=0.1)
+    record = client.get("/api/study/cartpole").json()
+    assert record["best"]["number"] == near
+    assert "both on EPYC x 2. 1 trial was not compared with the baseline" in record["evidence"]
+    assert record["evidence"] in client.get("/study/cartpole").text
+
+
 def test_events_are_listed_with_their_trials(client, recorder):
     ref = recorder.study()
     trial, _ = recorder.start(ref)
