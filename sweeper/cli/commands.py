@@ -266,7 +266,7 @@ def retry(
     db: Db = DEFAULT_DB,
     as_json: Json = False,
 ) -> None:
-    """Have the next launch make runs again that ended so."""
+    """Have the next launch, or confirmation, make runs again that ended so."""
     from sweeper.cli.retry import retry_runs
 
     retry_runs(study, db=db, statuses=statuses, as_json=as_json)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -11,12 +13,15 @@ from sweeper.cli.launch import interrupts, line_up, start_executor
 from sweeper.cli.learners import make_importable
 from sweeper.cli.preflight import cluster_of
 from sweeper.cli.reading import reading
+from sweeper.cli.retry import named
 from sweeper.cli.table import print_table
 from sweeper.core.clock import BudgetSpec
 from sweeper.core.errors import InputError
 from sweeper.report.confirmation import confirmation_table
-from sweeper.store import queries
+from sweeper.store import launches, queries
+from sweeper.store.rows import AttemptRow, TrialRow
 from sweeper.store.store import Store
+from sweeper.study.attempts import ON_REQUEST
 from sweeper.study.claim import claim_study
 from sweeper.study.document import document_of
 from sweeper.study.launch import Launcher
@@ -63,6 +68,7 @@ def confirm_study(
         finally:
             executor.close()
     with reading(db) as engine:
+        attempts = launches.last_attempts(engine, study.study_id)
         trials = queries.trials(engine, study.study_id)
         runs = {trial.trial_id: queries.runs(engine, trial.trial_id) for trial in trials}
     table = confirmation_table(
@@ -77,7 +83,27 @@ def confirm_study(
         print_table(table.head, table.rows, title=f"{study.name}: tuning and test seeds{on}")
     else:
         print(f"{study.name}: nothing is confirmed yet")
+    if failed := failures(attempts, trials, shorter):
+        statuses = ",".join(sorted({attempt.status for attempt in failed}))
+        retry = f"sweeper retry {shlex.quote(study.name)} --status {statuses}"
+        print(f"not completed: {named(failed)}; `{retry}` has the next confirmation try again")
     return 130 if launcher.stopping else 0
+
+
+def failures(
+    attempts: Sequence[AttemptRow], trials: Sequence[TrialRow], budget: BudgetSpec | None
+) -> list[AttemptRow]:
+    """Of the last attempts of a study, those of a confirmation that `sweeper retry` could ask for
+    again; `budget`: instead of the trials' own."""
+    own = {trial.trial_id: (trial.budget_seconds, trial.budget_env_steps) for trial in trials}
+    return [
+        attempt
+        for attempt in attempts
+        if attempt.seed_kind == "test"
+        and attempt.status in ON_REQUEST
+        and (attempt.budget_seconds, attempt.budget_env_steps)
+        == (own[attempt.trial_id] if budget is None else (budget.seconds, budget.env_steps))
+    ]
 
 
 def parse_budget(text: str) -> BudgetSpec:

@@ -15,14 +15,14 @@ from sweeper.study.attempts import MOST_ATTEMPTS, NEVER, ON_REQUEST
 
 
 def retry_runs(name: str, *, db: str, statuses: str, as_json: bool) -> None:
-    """Ask for another attempt, by the next launch, at each run of the search whose last one
-    ended in one of the `statuses` (`LOST,OOM`), within MOST_ATTEMPTS."""
+    """Ask for another attempt at each run whose last one ended in one of the `statuses`
+    (`LOST,OOM`), within MOST_ATTEMPTS: by the next launch, or the next confirmation."""
     wanted = parse_statuses(statuses)
     with reading(db) as engine:
         study = queries.study(engine, name)
         found = [a for a in launches.last_attempts(engine, study.study_id) if a.status in wanted]
-    spent = [attempt for attempt in found if attempt.attempt >= MOST_ATTEMPTS]
-    asked = [attempt for attempt in found if attempt.attempt < MOST_ATTEMPTS]
+    spent = [attempt for attempt in found if attempt.n_attempts >= MOST_ATTEMPTS]
+    asked = [attempt for attempt in found if attempt.n_attempts < MOST_ATTEMPTS]
     with Store.open(db) as store:
         for attempt in asked:
             if not attempt.is_asked:
@@ -38,10 +38,14 @@ def retry_runs(name: str, *, db: str, statuses: str, as_json: bool) -> None:
         return
     if not found:
         print(f"no run of {name!r} has ended as {' or '.join(wanted)}")
-    if asked:
-        print(f"run again by the next launch of {name!r}: {_named(asked)}")
+    searched = [attempt for attempt in asked if attempt.seed_kind == "tuning"]
+    confirmed = [attempt for attempt in asked if attempt.seed_kind == "test"]
+    if searched:
+        print(f"run again by the next launch of {name!r}: {named(searched)}")
+    if confirmed:
+        print(f"run again by the next confirmation, on their budget: {named(confirmed)}")
     if spent:
-        print(f"not again, after {MOST_ATTEMPTS} attempts: {_named(spent)}")
+        print(f"not again, after {MOST_ATTEMPTS} attempts: {named(spent)}")
 
 
 def parse_statuses(text: str) -> list[RunStatus]:
@@ -57,7 +61,8 @@ def parse_statuses(text: str) -> list[RunStatus]:
     return chosen
 
 
-def _named(attempts: Sequence[AttemptRow]) -> str:
+def named(attempts: Sequence[AttemptRow]) -> str:
+    """Their trials, and how they ended."""
     return ", ".join(f"trial {attempt.number} ({attempt.status})" for attempt in attempts)
 
 
@@ -66,9 +71,10 @@ def _plain(attempts: Sequence[AttemptRow]) -> list[dict[str, object]]:
         {
             "trial": attempt.number,
             "seed": attempt.seed,
+            "seed_kind": attempt.seed_kind,
             "run_id": attempt.run_id,
             "status": attempt.status,
-            "attempts": attempt.attempt,
+            "attempts": attempt.n_attempts,
         }
         for attempt in attempts
     ]

@@ -36,13 +36,16 @@ def count_unfinished_runs(engine: Engine, study_id: int) -> int:
 
 
 def last_attempts(engine: Engine, study_id: int) -> list[AttemptRow]:
-    """Of each trial and tuning seed of a study the last attempt, by number."""
+    """Of each trial, seed and budget of a study the last attempt, by number of trial."""
     runs, events = t.runs.c, t.events.c
     last = (
-        select(func.max(runs.run_id))
+        select(func.max(runs.run_id).label("run_id"), func.count().label("n_attempts"))
         .join(t.trials, t.trials.c.trial_id == runs.trial_id)
-        .where(t.trials.c.study_id == study_id, runs.seed_kind == "tuning")
-        .group_by(runs.trial_id, runs.seed)
+        .where(t.trials.c.study_id == study_id)
+        .group_by(
+            runs.trial_id, runs.seed_kind, runs.seed, runs.budget_seconds, runs.budget_env_steps
+        )
+        .subquery()
     )
     asked = select(events.run_id).where(events.study_id == study_id, events.kind == RETRY)
     query = (
@@ -50,13 +53,17 @@ def last_attempts(engine: Engine, study_id: int) -> list[AttemptRow]:
             runs.run_id,
             runs.trial_id,
             t.trials.c.number,
+            runs.seed_kind,
             runs.seed,
+            runs.budget_seconds,
+            runs.budget_env_steps,
             runs.attempt,
+            last.c.n_attempts,
             runs.status,
             runs.run_id.in_(asked).label("is_asked"),
         )
+        .join(last, last.c.run_id == runs.run_id)
         .join(t.trials, t.trials.c.trial_id == runs.trial_id)
-        .where(runs.run_id.in_(last))
         .order_by(t.trials.c.number, runs.run_id)
     )
     return read_rows(engine, AttemptRow, query)

@@ -222,14 +222,20 @@ class ImportanceRow:
 
 @dataclass(frozen=True, slots=True)
 class AttemptRow:
-    """The last attempt at a run with a tuning seed."""
+    """The last attempt at a run: of a trial, with one seed, on one budget."""
 
     run_id: int
     trial_id: int
     number: int
     """Its trial's."""
+    seed_kind: str
     seed: int
+    budget_seconds: float | None
+    budget_env_steps: int | None
     attempt: int
+    """Its number, counted over all budgets on which the seed was run."""
+    n_attempts: int
+    """Attempts on this budget so far."""
     status: str
     is_asked: bool
     """Whether `sweeper retry` asked for another one."""

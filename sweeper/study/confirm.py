@@ -11,14 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Engine
 
 from sweeper.core.clock import BudgetSpec
 from sweeper.core.records import RunStatus
 from sweeper.report.metrics import value_of
 from sweeper.report.pareto import front, hypervolume
-from sweeper.store import queries
-from sweeper.store.rows import RunRow, TrialRow
+from sweeper.store.rows import AttemptRow, TrialRow
+from sweeper.study.attempts import is_open, why_again
 from sweeper.study.outcome import has_budget
 from sweeper.study.recorder import Job
 from sweeper.study.spec import ConfirmSpec, StudySpec
@@ -29,30 +28,36 @@ _TEST_STREAM = 1
 
 
 def confirmations(
-    reader: Engine,
+    attempts: Sequence[AttemptRow],
     trials: Sequence[TrialRow],
     spec: StudySpec,
     plan: ConfirmSpec,
     budget: BudgetSpec | None = None,
 ) -> Iterator[Job]:
     """The runs that are still to be made: of the front's trials and the baseline, on each test
-    seed; `budget` replaces their own."""
+    seed, and what was asked for of others; `budget` replaces their own.
+
+    attempts: the last ones of the study.
+    """
     objectives = {str(metric): str(d) for metric, d in spec.objectives.items()}
     best = front([trial for trial in trials if has_budget(trial, spec)], objectives)
     chosen = most_missed(best, objectives, plan.top)
     chosen += [t for t in trials if t.origin == "baseline" and t not in chosen]
-    for trial in chosen:
+    planned = [_seed(spec.trial.seed, index) for index in range(plan.seeds)]
+    tests = [attempt for attempt in attempts if attempt.seed_kind == "test"]
+    asked = {attempt.trial_id for attempt in tests if attempt.is_asked}
+    others = [t for t in trials if t.trial_id in asked and t not in chosen]
+    for trial in (*chosen, *others):
         if trial.status != RunStatus.COMPLETED:
             continue
         config = TrialSpec.model_validate_json(trial.config_json)
-        made = [r for r in queries.runs(reader, trial.trial_id) if r.seed_kind == "test"]
-        for test in confirmation_runs(
-            config, seeds=plan.seeds, study_seed=spec.trial.seed, budget=budget
-        ):
-            same = [run for run in made if run.seed == test.seed]
-            if not any(_tells(run, test.budget) for run in same):
-                attempt = len(same) + 1
-                yield Job(trial.trial_id, trial.number, test, "confirm", attempt, "test")
+        last = [attempt for attempt in tests if attempt.trial_id == trial.trial_id]
+        seeds = [a.seed for a in last if a.is_asked and _is_on(a, budget or config.budget)]
+        for seed in dict.fromkeys([*(planned if trial in chosen else ()), *seeds]):
+            test = confirmation_run(config, seed, study_seed=spec.trial.seed, budget=budget)
+            job = _next(trial, test, [attempt for attempt in last if attempt.seed == seed])
+            if job is not None:
+                yield job
 
 
 def most_missed(
@@ -74,26 +79,30 @@ def most_missed(
     return [front[i] for i in chosen]
 
 
-def confirmation_runs(
-    trial: TrialSpec, *, seeds: int, study_seed: int, budget: BudgetSpec | None = None
-) -> Iterator[TrialSpec]:
-    """The trial on each of the study's first `seeds` test seeds; `budget` replaces its own."""
+def confirmation_run(
+    trial: TrialSpec, seed: int, *, study_seed: int, budget: BudgetSpec | None = None
+) -> TrialSpec:
+    """The trial on a test seed; `budget` replaces its own."""
     evaluation = trial.evaluation.model_copy(update={"seed": _seed(study_seed, "evaluation")})
-    for index in range(seeds):
-        yield trial.model_copy(
-            update={
-                "seed": _seed(study_seed, index),
-                "evaluation": evaluation,
-                "budget": budget or trial.budget,
-            }
-        )
+    return trial.model_copy(
+        update={"seed": seed, "evaluation": evaluation, "budget": budget or trial.budget}
+    )
 
 
-def _tells(run: RunRow, budget: BudgetSpec) -> bool:
-    """Whether a run on this budget ended with something to say."""
-    same = (run.budget_seconds, run.budget_env_steps) == (budget.seconds, budget.env_steps)
-    status = RunStatus(run.status)
-    return same and status.is_final and not status.is_retried
+def _next(trial: TrialRow, test: TrialSpec, last: Sequence[AttemptRow]) -> Job | None:
+    """The next attempt at a run; None where it has said what it has to. `last`: the last attempts
+    with its seed, one a budget."""
+    same = next((attempt for attempt in last if _is_on(attempt, test.budget)), None)
+    number = 1 + max((attempt.attempt for attempt in last), default=0)
+    n_other = number - 1 - (same.n_attempts if same else 0)
+    kind, why = ("confirm", None) if same is None else ("retry", why_again(same))
+    if same is not None and not is_open(same):
+        return None
+    return Job(trial.trial_id, trial.number, test, kind, number, "test", why, n_other)
+
+
+def _is_on(attempt: AttemptRow, budget: BudgetSpec) -> bool:
+    return (attempt.budget_seconds, attempt.budget_env_steps) == (budget.seconds, budget.env_steps)
 
 
 def _volume(points: NDArray[np.float64]) -> float:

@@ -200,8 +200,9 @@ class Launcher:
             )
 
     def _confirm(self, plan: ConfirmSpec, budget: BudgetSpec | None) -> None:
+        attempts = launches.last_attempts(self._reader, self._ref.study_id)
         trials = list(self._known.trials.values())
-        self._jobs.extend(confirmations(self._reader, trials, self._spec, plan, budget))
+        self._jobs.extend(confirmations(attempts, trials, self._spec, plan, budget))
         self._work(None)
 
     def _work(self, agenda: Agenda | None) -> None:
@@ -433,7 +434,7 @@ class Launcher:
             self._untrained_by = None
         self._machines.see(self._known.trials[live.number], live, result)
         contention = self._remeasurement.reason(live, result)
-        if not self.stopping and is_retried(result.status, live.attempt):
+        if not self.stopping and is_retried(result.status, live.attempt - live.n_other):
             self._jobs.append(live.again())
         elif not self.stopping and contention is not None:
             self._jobs.append(live.again(contention))

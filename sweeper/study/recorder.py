@@ -42,6 +42,8 @@ class Job:
     seed_kind: str = "tuning"
     why: str | None = None
     """What the event of its start says about it."""
+    n_other: int = 0
+    """Earlier attempts with its seed on other budgets: they count for its number alone."""
 
 
 @dataclass(slots=True)
@@ -55,6 +57,8 @@ class LiveRun:
     kind: str
     attempt: int
     seed_kind: str
+    n_other: int = 0
+    """As of its job."""
     rung: int | None = None
     """The rung at which it was asked to end."""
     waiting_for: str | None = None
@@ -71,8 +75,16 @@ class LiveRun:
 
     def again(self, why: str | None = None) -> Job:
         """The next attempt at the same run."""
-        attempt = self.attempt + 1
-        return Job(self.trial_id, self.number, self.spec, "retry", attempt, self.seed_kind, why)
+        return Job(
+            self.trial_id,
+            self.number,
+            self.spec,
+            "retry",
+            self.attempt + 1,
+            self.seed_kind,
+            why,
+            self.n_other,
+        )
 
 
 class Recorder:
@@ -110,7 +122,14 @@ class Recorder:
             why=job.why,
         )
         return LiveRun(
-            run_id, job.trial_id, job.number, job.spec, job.kind, job.attempt, job.seed_kind
+            run_id,
+            job.trial_id,
+            job.number,
+            job.spec,
+            job.kind,
+            job.attempt,
+            job.seed_kind,
+            job.n_other,
         )
 
     def take(self, live: LiveRun, event: TrialEvent) -> None:

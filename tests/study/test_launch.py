@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
+from sqlalchemy import Engine
 
+from sweeper.cli.retry import retry_runs
 from sweeper.core.clock import BudgetSpec, ManualClock
 from sweeper.core.errors import InputError
 from sweeper.core.records import (
@@ -107,16 +110,32 @@ class World:
             reader.dispose()
         return trials
 
-    def confirm(self, plan: ConfirmSpec, budget: BudgetSpec | None = None) -> None:
-        loaded = self.load()
+    def confirm(
+        self,
+        plan: ConfirmSpec,
+        budget: BudgetSpec | None = None,
+        *,
+        executor: InlineExecutor | None = None,
+        **changes: Any,
+    ) -> None:
+        loaded, runs = self.load(**changes), executor or InlineExecutor()
         with (
             Store.open(self.url) as store,
             claim_study(store, loaded, target_trials=5) as claim,
+            closing_reader(self.url) as reader,
         ):
-            reader = queries.open_reader(self.url)
-            launcher = Launcher(loaded, claim, store, reader, InlineExecutor(), target_trials=5)
+            launcher = Launcher(loaded, claim, store, reader, runs, target_trials=5)
             launcher.confirm(plan, budget)
-            reader.dispose()
+
+    def ask(self, status: str) -> None:
+        """What `sweeper retry` does."""
+        retry_runs("matching", db=self.url, statuses=status, as_json=False)
+
+    def tests(self) -> list[tuple[Any, ...]]:
+        """Attempts at the confirmation, in order."""
+        return self.sql(
+            "SELECT attempt, kind, status FROM runs WHERE seed_kind = 'test' ORDER BY run_id"
+        )
 
     def sql(self, text: str) -> list[tuple[Any, ...]]:
         from sweeper.store.sql import run_sql
@@ -125,6 +144,15 @@ class World:
         rows = list(run_sql(reader, text).rows)
         reader.dispose()
         return rows
+
+
+@contextmanager
+def closing_reader(url: str) -> Iterator[Engine]:
+    reader = queries.open_reader(url)
+    try:
+        yield reader
+    finally:
+        reader.dispose()
 
 
 @pytest.fixture
@@ -230,6 +258,14 @@ class Losing(InlineExecutor):
             self.close()
             return [RunEvent(run_id, lost_result(self.status, "the process died"))]
         return events
+
+
+class Dying(InlineExecutor):
+    """Takes its launcher with it."""
+
+    def events(self, timeout_seconds: float) -> list[RunEvent]:
+        self.close()
+        raise RuntimeError("the launcher dies")
 
 
 def test_a_lost_run_is_made_again_with_the_same_seed(world: World) -> None:
@@ -459,6 +495,85 @@ def test_a_shorter_confirmation_is_kept_apart(world: World) -> None:
     reader.dispose()
 
 
+ONE = ConfirmSpec(top=1, seeds=1)
+ALONE: dict[str, Any] = {"baseline": None, "enqueue": []}
+
+
+def test_a_confirmation_that_is_lost_is_made_again_within_bounds(world: World) -> None:
+    world.launch(stop={"trials": 1}, **ALONE)
+    world.confirm(ONE, executor=Losing(2), **ALONE)
+    assert world.tests() == [
+        (1, "confirm", "LOST"),
+        (2, "retry", "LOST"),
+        (3, "retry", "COMPLETED"),
+    ]
+    assert world.sql("SELECT count(DISTINCT seed) FROM runs WHERE seed_kind = 'test'") == [(1,)]
+    world.confirm(ONE, **ALONE)
+    assert len(world.tests()) == 3
+
+
+def test_a_confirmation_whose_launcher_died_is_taken_up_by_the_next(world: World) -> None:
+    world.launch(stop={"trials": 1}, **ALONE)
+    with pytest.raises(RuntimeError, match="dies"):
+        world.confirm(ONE, executor=Dying(), **ALONE)
+    assert world.tests() == [(1, "confirm", "RUNNING")]
+    world.confirm(ONE, executor=Losing(1), **ALONE)
+    assert [row[2] for row in world.tests()] == ["LOST", "LOST", "COMPLETED"]
+
+
+def test_a_confirmation_that_is_lost_for_good_is_made_again_on_request_alone(world: World) -> None:
+    world.launch(stop={"trials": 1}, **ALONE)
+    world.confirm(ONE, executor=Losing(99), **ALONE)
+    assert len(world.tests()) == 3
+    world.confirm(ONE, **ALONE)
+    assert len(world.tests()) == 3
+    world.ask("LOST")
+    world.launch(stop={"trials": 1}, **ALONE)  # which does not confirm
+    assert len(world.tests()) == 3
+    world.launch(stop={"trials": 1}, confirm={"top": 1, "seeds": 1}, **ALONE)
+    assert world.tests()[3:] == [(4, "retry", "COMPLETED")]
+    assert world.sql("SELECT detail FROM events WHERE kind = 'retried' ORDER BY event_id") == [
+        (None,),
+        (None,),
+        ("asked for by `sweeper retry`",),
+    ]
+
+
+@pytest.mark.parametrize(("status", "attempts"), [(RunStatus.OOM, 2), (RunStatus.ERROR, 1)])
+def test_a_confirmation_that_fails_is_repeated_as_the_search_is(
+    world: World, status: RunStatus, attempts: int
+) -> None:
+    (trial,) = world.launch(stop={"trials": 1}, **ALONE)
+    world.confirm(ONE, executor=Losing(99, status), **ALONE)
+    assert [row[2] for row in world.tests()] == [status] * attempts
+    world.ask(status)
+    world.confirm(ONE, **ALONE)
+    assert world.tests()[attempts:] == [(attempts + 1, "retry", "COMPLETED")]
+    (after,) = world.launch(stop={"trials": 1}, **ALONE)
+    assert (after.status, after.feasible, after.n_test_runs) == ("COMPLETED", trial.feasible, 1)
+
+
+def test_attempts_on_another_budget_do_not_count_for_a_confirmation(world: World) -> None:
+    world.launch(stop={"trials": 1}, **ALONE)
+    short = BudgetSpec(env_steps=320)
+    world.confirm(ONE, short, executor=Losing(1, RunStatus.ERROR), **ALONE)
+    world.confirm(ONE, executor=Losing(99), **ALONE)
+    assert world.tests() == [
+        (1, "confirm", "ERROR"),
+        (2, "confirm", "LOST"),
+        (3, "retry", "LOST"),
+        (4, "retry", "LOST"),
+    ]
+    world.ask("ERROR,LOST")
+    world.confirm(ONE, short, **ALONE)
+    world.confirm(ONE, **ALONE)
+    assert world.tests()[4:] == [(5, "retry", "COMPLETED"), (6, "retry", "COMPLETED")]
+    assert world.sql(
+        "SELECT budget_env_steps FROM runs WHERE seed_kind = 'test' AND status = 'COMPLETED' "
+        "ORDER BY run_id"
+    ) == [(320,), (640,)]
+
+
 class Sabotaged(InlineExecutor):
     """Shows the pruner a return and a speed of its own making for each run."""
 
@@ -602,6 +717,17 @@ def test_a_contended_run_is_made_again_and_its_figures_do_not_count(world: World
     assert world.sql("SELECT detail FROM events WHERE kind = 'retried'") == [
         ("others took 25.0% of its cores' time",)
     ]
+
+
+def test_a_contended_confirmation_is_made_again(world: World) -> None:
+    world.launch(executor=Contending(), stop={"trials": 1}, **TIMED)
+    world.confirm(ONE, executor=Contending(True), **TIMED)
+    assert world.tests() == [(1, "confirm", "COMPLETED"), (2, "retry", "COMPLETED")]
+    assert world.sql("SELECT n_test_runs, test_steps_per_second FROM trial_results") == [
+        (1, 1000.0)
+    ]
+    world.confirm(ONE, **TIMED)
+    assert len(world.tests()) == 2
 
 
 def test_a_run_that_stays_contended_is_kept_and_marked(world: World) -> None:
