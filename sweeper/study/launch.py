@@ -463,7 +463,6 @@ class Launcher:
         )
 
 
-
 def _run_seed(base: int, *indices: int) -> int:
     """A seed of its own for every trial (and replicate) of a study, unlike its neighbours'."""
     return int(np.random.SeedSequence([base, *indices]).generate_state(1)[0] >> 1)

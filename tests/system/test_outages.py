@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
+from postgresql import crash
 from system.launching import Command, World, eventually
 
 pytestmark = pytest.mark.system
@@ -145,9 +146,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @contextlib.contextmanager
 def crashed(server: Any) -> Iterator[None]:
     """The server has stopped at once, as in a crash, and is started again afterwards."""
-    postmaster = psutil.Process(server.get_pid())
-    postmaster.send_signal(signal.SIGQUIT)
-    postmaster.wait(60)
+    crash(server)
     try:
         yield
     finally:
