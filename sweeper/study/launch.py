@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import numpy as np
 from sqlalchemy import Engine
 
 from sweeper.core.clock import BudgetSpec, Clock, MonotonicClock
@@ -32,12 +31,13 @@ from sweeper.study.importance import importances, is_due
 from sweeper.study.known import KnownTrials
 from sweeper.study.machines import Machines
 from sweeper.study.outage import EVENT, Outage
-from sweeper.study.outcome import Requirements, has_budget
-from sweeper.study.pruner import RungPoint, Rungs
+from sweeper.study.outcome import Requirements
+from sweeper.study.pruning import Pruning
 from sweeper.study.recorder import Job, LiveRun, Recorder
 from sweeper.study.remaining import seconds_left
 from sweeper.study.remeasure import Remeasurement
 from sweeper.study.sampler import Suggestion
+from sweeper.study.seeds import run_seed
 from sweeper.study.spec import Configuration, ConfirmSpec, LoadedStudy, concurrency_on
 from sweeper.study.spool import Spool, is_left, spools
 from sweeper.study.warm_start import former_trials
@@ -117,7 +117,7 @@ class Launcher:
         self._known = KnownTrials(reader, claim.study.study_id, spec)
         self._live: dict[int, LiveRun] = {}
         self._jobs: deque[Job] = deque()
-        self._rungs: Rungs | None = None
+        self._pruning: Pruning | None = None
         self._typical = loaded.space.resolve(loaded.space.repair({}))
         """A trial as large as most: the file's own, as far as the search has it."""
         self._machines = Machines(store, reader, claim.study.study_id, spec)
@@ -144,7 +144,9 @@ class Launcher:
         """
         self._begin()
         if self._spec.pruner.kind == "pareto_rungs":
-            self._rungs = Rungs(self._spec.pruner.rungs, self._rung_points())
+            self._pruning = Pruning(
+                self._spec, self._reader, self._ref.study_id, self._known.trials
+            )
         self._machines.recall(self._known.trials)
         self._machines.tell()
         agenda = self.make_agenda()
@@ -388,13 +390,13 @@ class Launcher:
     def _again(self, trial: TrialRow) -> Job:
         """Another run of a trial, with another seed."""
         self._repeats += 1
-        seed = _run_seed(self._spec.trial.seed, trial.number, self._repeats)
+        seed = run_seed(self._spec.trial.seed, trial.number, self._repeats)
         spec = TrialSpec.model_validate_json(trial.config_json)
         again = spec.model_copy(update={"seed": seed})
         return Job(trial.trial_id, trial.number, again, "replicate", 1)
 
     def _add_trial(self, chosen: Configuration | Suggestion) -> Job:
-        seed = _run_seed(self._spec.trial.seed, len(self._known.trials) + 1)
+        seed = run_seed(self._spec.trial.seed, len(self._known.trials) + 1)
         spec = chosen.trial.model_copy(update={"seed": seed})
         sampler = chosen.sampler if isinstance(chosen, Suggestion) else None
         trial = self._store.add_trial(
@@ -403,30 +405,11 @@ class Launcher:
         return Job(trial.trial_id, trial.number, spec, "first", 1)
 
     def _prune(self, live: LiveRun, measurement: Measurement) -> None:
-        """End a first run that falls behind; the baseline and re-runs must be comparable."""
-        trial = self._known.trials[live.number]
-        is_first = live.seed_kind == "tuning" and live.spec.seed == self._first_seed(live.number)
-        if self._rungs is None or not is_first or trial.origin == "baseline":
-            return
-        behind = self._rungs.reach(live.number, measurement)
-        if behind is not None:
+        """End a run that falls behind."""
+        behind = self._pruning and self._pruning.behind(live, measurement)
+        if behind:
             live.rung = behind.rung
             self._executor.prune(live.run_id, behind.reason)
-
-    def _rung_points(self) -> Iterator[RungPoint]:
-        """What earlier launches saw at the rungs."""
-        for rung, share in enumerate(self._spec.pruner.rungs):
-            for point in launches.points_at(self._reader, self._ref.study_id, share):
-                trial = self._known.trials[point.number]
-                is_first = point.seed == self._first_seed(point.number)
-                if is_first and trial.origin != "baseline" and has_budget(trial, self._spec):
-                    yield RungPoint(
-                        point.number, rung, point.training_return, point.steps_per_second
-                    )
-
-    def _first_seed(self, number: int) -> int:
-        """The seed of a trial's first run."""
-        return _run_seed(self._spec.trial.seed, number)
 
     def _end(self, live: LiveRun, result: RunResult) -> None:
         del self._live[live.run_id]
@@ -461,8 +444,3 @@ class Launcher:
                 away=self._recorder.away,
             )
         )
-
-
-def _run_seed(base: int, *indices: int) -> int:
-    """A seed of its own for every trial (and replicate) of a study, unlike its neighbours'."""
-    return int(np.random.SeedSequence([base, *indices]).generate_state(1)[0] >> 1)
