@@ -37,7 +37,8 @@ from sweeper.store.store import Store
 from sweeper.study.claim import claim_study
 from sweeper.study.document import document_of, dump
 from sweeper.study.executor import Notice, RunEvent, lost_result
-from sweeper.study.launch import Launcher, LaunchState
+from sweeper.study.launch import Launcher
+from sweeper.study.progress import LaunchState
 from sweeper.study.resources import Need, Resources, lacking
 from sweeper.study.spec import study_of
 from sweeper.trial.host import this_host

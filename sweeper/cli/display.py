@@ -11,7 +11,7 @@ from rich.text import Text
 
 from sweeper.cli.picture import picture
 from sweeper.cli.progress import away, behind, ended_trials, outcome, summary, time_left
-from sweeper.study.launch import LaunchState
+from sweeper.study.progress import LaunchState
 from sweeper.study.spec import StudySpec
 
 

@@ -26,8 +26,9 @@ from sweeper.store.store import Store
 from sweeper.store.versions import StudyChangedError
 from sweeper.study.claim import claim_study
 from sweeper.study.executor import LabelsError
-from sweeper.study.launch import Launcher, LaunchState
+from sweeper.study.launch import Launcher
 from sweeper.study.placement import check_placement, needs_more_than_cores
+from sweeper.study.progress import LaunchState
 from sweeper.study.ray_executor import RayExecutor
 from sweeper.study.spec import LoadedStudy, StudySpec, cores_at_once, load_study
 from sweeper.study.travel import runtime_env

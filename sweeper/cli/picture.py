@@ -19,7 +19,7 @@ from sweeper.cli.table import GAP, table_lines
 from sweeper.core.records import RunStatus
 from sweeper.report.metrics import METRICS, format_metric, format_param, short_names, value_of
 from sweeper.store.rows import ParamValue, TrialRow
-from sweeper.study.launch import LaunchState
+from sweeper.study.progress import LaunchState
 from sweeper.study.recorder import LiveRun
 from sweeper.study.spec import StudySpec
 

@@ -6,7 +6,7 @@ from sweeper.core.records import RunStatus
 from sweeper.report.metrics import METRICS, format_metric, format_seconds, value_of
 from sweeper.report.pareto import front
 from sweeper.store.rows import TrialRow
-from sweeper.study.launch import LaunchState
+from sweeper.study.progress import LaunchState
 from sweeper.study.spec import StudySpec
 from sweeper.trial.queue import Ticket
 

@@ -12,7 +12,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from sqlalchemy import Engine
 
@@ -32,9 +31,9 @@ from sweeper.study.known import KnownTrials
 from sweeper.study.machines import Machines
 from sweeper.study.outage import EVENT, Outage
 from sweeper.study.outcome import Requirements
+from sweeper.study.progress import LaunchState, seconds_left
 from sweeper.study.pruning import Pruning
 from sweeper.study.recorder import Job, LiveRun, Recorder
-from sweeper.study.remaining import seconds_left
 from sweeper.study.remeasure import Remeasurement
 from sweeper.study.sampler import Suggestion
 from sweeper.study.seeds import run_seed
@@ -46,29 +45,12 @@ from sweeper.trial.spec import TrialSpec
 
 logger = logging.getLogger(__name__)
 
+AHEAD = 3
+"""Trials that may wait for more cores than are free, while smaller ones use those; then the cores
+are left to fall free."""
 FLUSH_SECONDS = 1.0
 """Measurements reach the database at least so often while a run goes on, and a word from
 there reaches the launcher."""
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchState:
-    """The study at one moment, for whoever watches."""
-
-    name: str
-    trials: tuple[TrialRow, ...]
-    running: tuple[LiveRun, ...]
-    waiting: frozenset[int]
-    """Numbers of trials that are to be run, or run again."""
-    target_trials: int | None
-    seconds_left: float | None
-    """Estimate; None before anything is known."""
-    elapsed_seconds: float
-    stopping: bool
-    behind: Ticket | None = None
-    """The study whose turn it is to have the machine's cores."""
-    away: str | None = None
-    """Why the database takes nothing now; what is measured is spooled."""
 
 
 class Launcher:
@@ -321,25 +303,33 @@ class Launcher:
         concurrency = self._spec.concurrency
         self._behind = None
         while concurrency == "auto" or len(self._live) < concurrency:
-            if not self._jobs:
+            job = self._next_with_room()
+            if job is None:
                 if agenda is None or self._is_idle or self._is_late(elapsed_seconds):
                     return
-                if not self._fits(self._typical):
+                if len(self._jobs) >= AHEAD or not self._fits(self._typical):
                     return  # the later it is asked for, the more the sampler knows
                 if not self._ask(agenda):
                     self._is_idle = True  # until something ends
                     return
-            job = self._jobs[0]
-            must_be_alone = job.seed_kind == "test"
-            if (must_be_alone and self._live) or not self._fits(job.spec):
-                return
-            live = self._recorder.start(self._jobs[0])
-            self._jobs.popleft()
+                continue
+            live = self._recorder.start(job)
+            self._jobs.remove(job)
             self._live[live.run_id] = live
             untrained = job.seed_kind == "tuning" and self._measures_untrained()
             if untrained:
                 self._untrained_by = live.run_id
             self._executor.submit(live.run_id, live.spec, untrained=untrained)
+
+    def _next_with_room(self) -> Job | None:
+        """The first job that has room now; runs on test seeds are made alone, in their order."""
+        for job in self._jobs:
+            must_wait = job.seed_kind == "test" and self._live
+            if must_wait or self._behind is not None:
+                return None
+            if self._fits(job.spec):
+                return job
+        return None
 
     def _fits(self, spec: TrialSpec) -> bool:
         """Whether there is room for a run now, and whether it is this study's turn."""

@@ -14,7 +14,7 @@ from sweeper.cli.progress import best_trials, ended_trials, outcome, share_done,
 from sweeper.core.records import Measurement
 from sweeper.store import queries
 from sweeper.store.rows import TrialRow
-from sweeper.study.launch import LaunchState
+from sweeper.study.progress import LaunchState
 from sweeper.study.recorder import LiveRun
 from sweeper.study.spec import StudySpec, load_study
 from sweeper.trial.spec import TrialSpec

@@ -28,8 +28,17 @@ from sweeper.store.rows import TrialRow
 from sweeper.store.store import Store
 from sweeper.store.versions import StudyChangedError
 from sweeper.study.claim import claim_study
-from sweeper.study.executor import ClusterLostError, InlineExecutor, RunEvent, lost_result
-from sweeper.study.launch import FLUSH_SECONDS, Launcher, LaunchState
+from sweeper.study.executor import (
+    ClusterLostError,
+    Executor,
+    InlineExecutor,
+    Notice,
+    RunEvent,
+    lost_result,
+)
+from sweeper.study.launch import FLUSH_SECONDS, Launcher
+from sweeper.study.progress import LaunchState
+from sweeper.study.resources import Need, Resources, lacking
 from sweeper.study.spec import ConfirmSpec, LoadedStudy, load_study
 from sweeper.trial.cores import LEASES
 from sweeper.trial.queue import Place
@@ -77,7 +86,7 @@ class World:
     def launch(
         self,
         *,
-        executor: InlineExecutor | None = None,
+        executor: Executor | None = None,
         new_version: bool = False,
         stop_after: int | None = None,
         **changes: Any,
@@ -904,3 +913,73 @@ def test_a_file_that_another_release_hashed_otherwise_continues_its_study(world:
     with Store.open(world.url) as store, store._transaction() as connection:
         connection.exec_driver_sql("UPDATE study_versions SET spec_sha256 = 'of another release'")
     assert len(world.launch(stop={"trials": 1})) == 1
+
+
+class TwoCores:
+    """Trials that take no time and end when they are told to: the last that began, first."""
+
+    total_cores = 2
+
+    def __init__(self) -> None:
+        self.running: dict[int, int] = {}
+        self.began: list[int] = []
+        """Cores of each run, in order."""
+
+    def fits(self, spec: TrialSpec) -> bool:
+        return sum(self.running.values()) + spec.parallelism.cores <= self.total_cores
+
+    def lacking(self, spec: TrialSpec) -> Resources | None:
+        return lacking(Need(spec.parallelism.cores), [Resources(self.total_cores)])
+
+    def submit(self, run_id: int, spec: TrialSpec, *, untrained: bool = False) -> None:
+        self.running[run_id] = spec.parallelism.cores
+        self.began.append(spec.parallelism.cores)
+
+    def events(self, timeout_seconds: float) -> list[RunEvent]:
+        run_id, _ = self.running.popitem()
+        result = replace(
+            lost_result(RunStatus.LOST, ""),
+            status=RunStatus.COMPLETED,
+            final_return=1.0,
+            steps_per_second=1.0,
+        )
+        return [RunEvent(run_id, result)]
+
+    def notices(self) -> list[Notice]:
+        return []
+
+    def stop(self) -> None: ...
+
+    def prune(self, run_id: int, reason: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("asked", "began"),
+    [
+        ([2, 1, 1], [1, 1, 1, 2]),  # the smaller ones use what the larger cannot
+        ([2, 2, 2, 1], [1, 2, 2, 2, 1]),  # until too many of those wait
+    ],
+)
+def test_smaller_trials_use_the_cores_that_a_larger_one_waits_for(
+    world: World, asked: list[int], began: list[int]
+) -> None:
+    executor = TwoCores()
+    enqueue = [
+        {"parallelism.cores": cores, "algorithm.optimizer.learning_rate": 1e-3 + 1e-4 * i}
+        for i, cores in enumerate(asked)
+    ]
+    search = {
+        **STUDY["search"],
+        "parallelism.cores": {"kind": "choice", "choices": [1, 2]},
+    }
+    del search["parallelism.n_envs"]
+    world.launch(
+        executor=executor,
+        stop={"trials": 1 + len(asked)},
+        search=search,
+        baseline={"set": {"parallelism.cores": 1}},
+        enqueue=enqueue,
+    )
+    assert executor.began == began

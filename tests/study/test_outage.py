@@ -19,7 +19,8 @@ from sweeper.store.sql import run_sql
 from sweeper.store.store import Store
 from sweeper.study.claim import claim_study
 from sweeper.study.executor import InlineExecutor, RunEvent
-from sweeper.study.launch import Launcher, LaunchState
+from sweeper.study.launch import Launcher
+from sweeper.study.progress import LaunchState
 from sweeper.study.spec import LoadedStudy, load_study
 from sweeper.study.spool import spools
 

@@ -1,11 +1,34 @@
-"""How long a launch will take, as far as its budgets tell."""
+"""How far a launch is, and how long it will take as far as its budgets tell."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
+from sweeper.store.rows import TrialRow
 from sweeper.study.recorder import LiveRun
 from sweeper.study.spec import StudySpec, most_runs
+from sweeper.trial.queue import Ticket
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchState:
+    """The study at one moment, for whoever watches."""
+
+    name: str
+    trials: tuple[TrialRow, ...]
+    running: tuple[LiveRun, ...]
+    waiting: frozenset[int]
+    """Numbers of trials that are to be run, or run again."""
+    target_trials: int | None
+    seconds_left: float | None
+    """Estimate; None before anything is known."""
+    elapsed_seconds: float
+    stopping: bool
+    behind: Ticket | None = None
+    """The study whose turn it is to have the machine's cores."""
+    away: str | None = None
+    """Why the database takes nothing now; what is measured is spooled."""
 
 
 def seconds_left(
