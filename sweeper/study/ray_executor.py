@@ -61,6 +61,9 @@ FIRST_SECONDS = 600.0
 
 
 _TRIAL_WORKER = ray.remote(max_restarts=0, max_task_retries=0, max_concurrency=2)(TrialWorker)
+_JOIN_HINT = "; if it asks for a token, set RAY_AUTH_MODE=token here as well"
+"""`ray start --head` asks for one by itself where an earlier Ray has left one (since Ray 2.59);
+who joins by address sends none unasked, and is not told why it is refused."""
 _INTRODUCE = ray.remote(num_cpus=0, max_retries=0)(introduce)
 
 
@@ -387,7 +390,10 @@ def _connect(address: str, mark: Mark, runtime_env: Mapping[str, Any]) -> bool:
         try:
             ray.init(address=address, **common)
         except (ConnectionError, RuntimeError) as error:  # RuntimeError: another Ray or Python
-            raise InputError(f"ray: cannot join the cluster at {address!r}: {error}") from error
+            hint = "" if "RAY_AUTH_MODE" in os.environ else _JOIN_HINT
+            raise InputError(
+                f"ray: cannot join the cluster at {address!r}: {error}{hint}"
+            ) from error
         return False
     with marking(mark):
         context = ray.init(
