@@ -86,8 +86,11 @@ def start_reaper(mark: Mark) -> subprocess.Popen[bytes]:
 
 def processes() -> Iterator[tuple[psutil.Process, Mark]]:
     """Live processes of this user that a launcher started, however indirectly."""
-    for process in psutil.process_iter():
+    # Not process_iter: it keeps what it once found under a pid, and when that has ended and another
+    # process has its pid, no signal is sent.
+    for pid in psutil.pids():
         with contextlib.suppress(psutil.Error):  # ended meanwhile, or another user's
+            process = psutil.Process(pid)
             if process.uids().real == os.getuid():
                 mark = Mark.parse(process.environ().get(VARIABLE, ""))
                 if mark is not None:
