@@ -68,9 +68,12 @@ class SB3Learner:
                 device="cpu",
                 **own,
             )
-        # What it raises, one or the other, for spaces that it has no policy or buffer for.
+        # What Stable-Baselines3 raises, one or the other, for spaces that it has no policy or
+        # buffer for: nothing of ours is left to be implemented.
         except (AssertionError, NotImplementedError, ValueError) as error:
-            raise InputError(f"sb3: Stable-Baselines3 cannot train on this: {error}") from error
+            raise InputError(
+                f"{spec.kind}: Stable-Baselines3 cannot train on this: {error}"
+            ) from error
         self.model.set_logger(Logger(folder=None, output_formats=[]))
         _, self._callback = self.model._setup_learn(1, _Deadline())
         self._time_inference(self.model.policy)

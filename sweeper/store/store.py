@@ -1,7 +1,9 @@
 """`Store`: the only writer of the results database.
 
-Every method is one short transaction, and leaves the database as a reader may see it. What
-a launcher may say twice (a measurement, an episode, the end of a run) is written once.
+Every method is one short transaction, and leaves the database as a reader may see it; they stand
+in one class, since all of them write under one lease, and the SQL that several share stands in
+`statements`. What a launcher may say twice (a measurement, an episode, the end of a run) is
+written once.
 """
 
 from __future__ import annotations
