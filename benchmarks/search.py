@@ -6,29 +6,31 @@ same wall-clock for everybody. What counts is what a study would recommend: at e
 front of its observed means, and of those configurations the hypervolume of their *true* means,
 as a share of the best that the whole space can do. A lucky return is worth nothing here.
 
-    python benchmarks/search.py --png search.png --markdown search.md
-    python benchmarks/search.py --shares             what share of re-runs is best
-    python benchmarks/search.py --quick
+    python benchmarks/search.py --out search.jsonl --png search.png --markdown search.md
+    python benchmarks/search.py --out shares.jsonl --shares     what share of re-runs is best
+    python benchmarks/search.py --out quick.jsonl --quick
+
+A replay that is done is a line of `--out`: running again continues, and `--table` only prints.
+On two cores, all of it takes about an hour, most of it the Gaussian processes' own.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import tempfile
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from multiprocessing import get_context
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
-from harness import host, print_host
 from plotly.subplots import make_subplots
-from searchers import Searcher, searchers, shares
+from record_search import BUDGETS, DATA
+from searchers import searchers, shares
+from seeds import Job, parser, play
 from surrogate import Floats, SimulatedExecutor, Surrogate, load
 
 from sweeper.core.clock import ManualClock
@@ -40,7 +42,6 @@ from sweeper.study.claim import claim_study
 from sweeper.study.document import document_of
 from sweeper.study.spec import study_of
 
-DATA = Path(__file__).parent / "data" / "search.json.gz"
 WORKERS = 8
 ROUNDS = 16
 """A study lasts as long as so many trials one after another."""
@@ -51,20 +52,14 @@ RIVAL = "TPE"
 COLORS = ("#d62728", "#ff9896", "#1f77b4", "#2ca02c", "#9467bd", "#8c564b", "#7f7f7f", "#17becf")
 
 
-@dataclass(frozen=True)
-class Replay:
-    """One study: the quality of its recommendation at equally spaced moments."""
-
-    env_id: str
-    searcher: str
-    repeat: int
-    quality: tuple[float, ...]
-    """[MOMENTS] true hypervolume / that of the true front."""
-    runs: int
+Curves = dict[tuple[str, str], list[list[float]]]
+"""(environment, searcher) -> [repeats][MOMENTS]: the quality of what a study would recommend, as
+its true hypervolume / that of the true front, at equally spaced moments."""
 
 
-def replay(data: Path, env_id: str, searcher: Searcher, repeat: int, rounds: int) -> Replay:
+def replay(data: Path, env_id: str, name: str, repeat: int, rounds: int) -> dict[str, Any]:
     """Launch a study on the surrogate, and look at what it would have recommended when."""
+    searcher = {each.name: each for each in (*searchers(), *shares())}[name]
     surrogate = _surrogate(data, env_id)
     hours = rounds * surrogate.budget_seconds * 1.3 / 3600
     text = json.dumps(
@@ -101,7 +96,7 @@ def replay(data: Path, env_id: str, searcher: Searcher, repeat: int, rounds: int
     truths = {trial.number: surrogate.truth(trial.params) for trial in trials}
     true = {n: (truth.final_return, truth.steps_per_second) for n, truth in truths.items()}
     quality = _quality(np.array(shown, dtype=float), true, surrogate, hours * 3600)
-    return Replay(env_id, searcher.name, repeat, quality, len(runs))
+    return {"quality": quality, "final": quality[-1], "runs": len(runs)}
 
 
 def _quality(
@@ -124,15 +119,10 @@ def _quality(
     return tuple(values)
 
 
-_surrogates: dict[tuple[Path, str], Surrogate] = {}
-
-
+@cache
 def _surrogate(data: Path, env_id: str) -> Surrogate:
     """Fitted once in each process."""
-    key = data, env_id
-    if key not in _surrogates:
-        _surrogates[key] = Surrogate(load(data), env_id)
-    return _surrogates[key]
+    return Surrogate(load(data), env_id)
 
 
 def _memory() -> str | None:
@@ -159,11 +149,10 @@ def interval(finals: Floats) -> tuple[float, float, float]:
     return float(np.median(finals)), float(low), float(high)
 
 
-def table(replays: list[Replay], rival: str) -> str:
+def table(curves: Curves, names: Sequence[str], rival: str) -> str:
     """One row a searcher: final quality on each environment, and when it was as good as the
     rival ends up, as a share of the rival's time."""
-    env_ids = list(dict.fromkeys(r.env_id for r in replays))
-    names = list(dict.fromkeys(r.searcher for r in replays))
+    env_ids = list(dict.fromkeys(env_id for env_id, _ in curves))
     lines = [
         "| searcher | " + " | ".join(f"{e}: final | {e}: time" for e in env_ids) + " |",
         "|---|" + "---|---|" * len(env_ids),
@@ -171,29 +160,33 @@ def table(replays: list[Replay], rival: str) -> str:
     for name in names:
         cells: list[str] = []
         for env_id in env_ids:
-            curves = _curves(replays, env_id, name)
-            level = float(np.median(_curves(replays, env_id, rival)[:, -1]))
-            median, low, high = interval(curves[:, -1])
-            share = seconds_share(curves, level)
+            if (env_id, name) not in curves:
+                cells += ["", ""]
+                continue
+            qualities = np.array(curves[env_id, name])
+            median, low, high = interval(qualities[:, -1])
+            share = float("inf")
+            if (env_id, rival) in curves:
+                level = float(np.median(np.array(curves[env_id, rival])[:, -1]))
+                share = seconds_share(qualities, level)
             cells += [
-                f"{median:.3f} [{low:.3f}, {high:.3f}]",
+                f"{median:.3f} [{low:.3f}, {high:.3f}] ({len(qualities)})",
                 "never" if np.isinf(share) else f"{share:.0%}",
             ]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
-def chart(replays: list[Replay]) -> go.Figure:
+def chart(curves: Curves, names: Sequence[str]) -> go.Figure:
     """Median quality over time, with the middle half of the repeats."""
-    env_ids = list(dict.fromkeys(r.env_id for r in replays))
-    names = list(dict.fromkeys(r.searcher for r in replays))
+    env_ids = list(dict.fromkeys(env_id for env_id, _ in curves))
     figure = make_subplots(cols=len(env_ids), subplot_titles=env_ids)
     moments = np.arange(1, MOMENTS + 1) / MOMENTS * 100.0
     for column, env_id in enumerate(env_ids, start=1):
         for name, color in zip(names, COLORS, strict=False):
-            low, middle, high = np.quantile(
-                _curves(replays, env_id, name), (0.25, 0.5, 0.75), axis=0
-            )
+            if (env_id, name) not in curves:
+                continue
+            low, middle, high = np.quantile(curves[env_id, name], (0.25, 0.5, 0.75), axis=0)
             band = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False}
             figure.add_scatter(x=moments, y=high, **band, row=1, col=column)
             figure.add_scatter(
@@ -219,51 +212,40 @@ def _faint(color: str) -> str:
     return f"rgba({red},{green},{blue},0.10)"
 
 
-def _curves(replays: list[Replay], env_id: str, name: str) -> Floats:
-    """[repeats, MOMENTS]"""
-    return np.array([r.quality for r in replays if (r.env_id, r.searcher) == (env_id, name)])
-
-
 def main() -> None:
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    options = parser(__doc__, list(BUDGETS))
     options.add_argument("--data", type=Path, default=DATA, metavar="FILE")
     options.add_argument("--repeats", type=int, default=10)
-    options.add_argument("--jobs", type=int, default=2, help="studies replayed at once")
     options.add_argument(
         "--only", action="append", metavar="NAME", help="this searcher; repeatable"
     )
     options.add_argument("--shares", action="store_true", help="ours alone, with other shares")
     options.add_argument("--quick", action="store_true", help="2 short repeats: does it run?")
-    options.add_argument("--json", type=Path, metavar="FILE")
     options.add_argument("--png", type=Path, metavar="FILE")
     options.add_argument("--markdown", type=Path, metavar="FILE")
     arguments = options.parse_args()
-    print_host()
     repeats, rounds = (2, 4) if arguments.quick else (arguments.repeats, ROUNDS)
-    competing = shares() if arguments.shares else searchers()
-    competing = [each for each in competing if each.name in (arguments.only or [each.name])]
-    work = [
-        (arguments.data, env_id, searcher, repeat, rounds)
-        for env_id in load(arguments.data)["environments"]
-        for searcher in competing
+    competing = {each.name: each for each in (shares() if arguments.shares else searchers())}
+    names = arguments.only or list(competing)
+    jobs: list[Job] = [
+        (env_id, name, repeat, rounds)
+        for env_id in arguments.case.split(",")
+        for name in names
         for repeat in range(repeats)
     ]
     # One thread each: the jobs share the cores, and Optuna's GP would start threads of torch.
     os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
-    with ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn")) as pool:
-        replays = list(pool.map(replay, *zip(*work, strict=True)))
-    names = [each.name for each in competing]
-    text = table(replays, RIVAL if RIVAL in names else names[0])
+    results = play(partial(replay, arguments.data), jobs, arguments, jobs_per_process=None)
+    curves: Curves = {}
+    for (env_id, name, _, of_rounds), result in sorted(results.items()):
+        if name in competing and of_rounds == rounds:
+            curves.setdefault((str(env_id), str(name)), []).append(result["quality"])
+    text = table(curves, [*competing], RIVAL if RIVAL in competing else names[0])
     print(text)
     if arguments.markdown:
         arguments.markdown.write_text(text + "\n")
-    if arguments.json:
-        rows: list[Any] = [asdict(each) for each in replays]
-        arguments.json.write_text(json.dumps({"host": host(), "replays": rows}) + "\n")
     if arguments.png:
-        write_png(chart(replays), arguments.png)
+        write_png(chart(curves, [*competing]), arguments.png)
 
 
 if __name__ == "__main__":

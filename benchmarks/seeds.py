@@ -38,11 +38,16 @@ def parser(description: str | None, cases: Sequence[str]) -> argparse.ArgumentPa
 
 
 def play(
-    function: Callable[..., dict[str, Any]], jobs: Sequence[Job], arguments: argparse.Namespace
+    function: Callable[..., dict[str, Any]],
+    jobs: Sequence[Job],
+    arguments: argparse.Namespace,
+    *,
+    jobs_per_process: int | None = 1,
 ) -> dict[Job, dict[str, Any]]:
     """What `function(*job)` returned for each job, now or in an earlier run.
 
-    Each job has a fresh process. With `--table`, only what there is.
+    Each job has a fresh process, unless more are said, or None for all. With `--table`, only
+    what there is.
     """
     path: Path = arguments.out
     lines = path.read_text().splitlines() if path.exists() else []
@@ -53,16 +58,18 @@ def play(
     context = get_context("spawn")
     with (
         path.open("a") as file,
-        ProcessPoolExecutor(arguments.processes, context, max_tasks_per_child=1) as pool,
+        ProcessPoolExecutor(
+            arguments.processes, context, max_tasks_per_child=jobs_per_process
+        ) as pool,
     ):
         futures = {pool.submit(function, *job): job for job in wanted}
-        for future in as_completed(futures):
+        for n_done, future in enumerate(as_completed(futures), start=1):
             job = futures[future]
             results[job] = future.result()
-            line = json.dumps({"job": job, **results[job]})
-            file.write(line + "\n")
+            file.write(json.dumps({"job": job, **results[job]}) + "\n")
             file.flush()
-            print(line, file=sys.stderr)
+            told = {k: v for k, v in results[job].items() if not isinstance(v, list | tuple)}
+            print(f"[{n_done}/{len(wanted)}] {job}: {told}", file=sys.stderr)
     return results
 
 

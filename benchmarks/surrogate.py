@@ -65,7 +65,11 @@ class Surrogate:
         self.budget_seconds: float = environment["budget_seconds"]
         self.progress: Floats = np.array(recorded["progress"])
         self.space = _space(self.trial, self.search)
-        runs = [r for r in environment["runs"] if r["training_return"] and r["final_return"]]
+        runs = [
+            run
+            for run in environment["runs"]
+            if run["training_return"] and run["final_return"] is not None and not run["contended"]
+        ]
         self._x = np.array([units(self.space, run["params"]) for run in runs])
         curves = np.array([run["training_return"] for run in runs])
         returns = np.array([run["final_return"] for run in runs])

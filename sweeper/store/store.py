@@ -76,7 +76,8 @@ class Store:
 
     def __init__(self, engine: Engine, *, now: Callable[[], datetime] = utc_now) -> None:
         self._engine = engine
-        self._now = now
+        self.now = now
+        """What rows are stamped with."""
         self._lease: tuple[int, str] | None = None
         """(study_id, launcher_id): without it nothing more is written."""
 
@@ -138,7 +139,7 @@ class Store:
                 file,
                 target_trials=target_trials,
                 new_version=new_version,
-                now=self._now(),
+                now=self.now(),
             )
             touch(connection, ref.study_id)
         return ref
@@ -182,7 +183,7 @@ class Store:
                 number=number,
                 origin=origin,
                 sampler=sampler,
-                asked_at=self._now(),
+                asked_at=self.now(),
                 status=RunStatus.QUEUED.value,
                 change_count=next_change(ref.study_id),
                 **budget_columns(config.budget),
@@ -193,7 +194,7 @@ class Store:
                 t.trial_params,
                 [{"trial_id": trial_id, "path": p, **param_columns(v)} for p, v in params.items()],
             )
-            insert_event(connection, "asked", at=self._now(), trial_id=trial_id)
+            insert_event(connection, "asked", at=self.now(), trial_id=trial_id)
             touch(connection, ref.study_id)
         return TrialRef(trial_id, number)
 
@@ -239,14 +240,14 @@ class Store:
                 seed_kind=seed_kind,
                 host_id=None if host is None else ensure_host(connection, host),
                 status=RunStatus.RUNNING.value,
-                started_at=self._now(),
+                started_at=self.now(),
                 **budget_columns(budget),
             )
             follow_runs(connection, t.trials.c.trial_id == trial_id)
             insert_event(
                 connection,
                 START_EVENTS[kind],
-                at=self._now(),
+                at=self.now(),
                 trial_id=trial_id,
                 run_id=run_id,
                 detail=why,
@@ -311,7 +312,7 @@ class Store:
         if not result.status.is_final:
             raise ValueError(f"run {run_id} cannot end as {result.status}")
         late = () if result.status is RunStatus.LOST else (RunStatus.LOST.value,)
-        ended_at = at or self._now()
+        ended_at = at or self.now()
         with self._transaction(durable=True) as connection:
             values = outcome_columns(result) | {
                 "ended_at": ended_at,
@@ -378,7 +379,7 @@ class Store:
                 connection.execute(
                     update(t.runs)
                     .where(left)
-                    .values(status=RunStatus.LOST.value, reason=reason, ended_at=self._now())
+                    .values(status=RunStatus.LOST.value, reason=reason, ended_at=self.now())
                 )
                 follow_runs(
                     connection,
@@ -401,7 +402,7 @@ class Store:
             insert_row(
                 connection,
                 t.events,
-                at=self._now(),
+                at=self.now(),
                 study_id=study_id,
                 trial_id=trial_id,
                 run_id=run_id,
@@ -414,7 +415,7 @@ class Store:
         """Ask the study's launcher to end, wherever it runs; returns who that is. Raises
         InputError if nobody launches it."""
         with self._transaction() as connection:
-            launcher = requests.ask_to_stop(connection, study_id, how, now=self._now())
+            launcher = requests.ask_to_stop(connection, study_id, how, now=self.now())
             touch(connection, study_id)
         return launcher
 
@@ -422,13 +423,17 @@ class Store:
         self, study_id: int, importances: Mapping[str, Mapping[str, float]]
     ) -> None:
         """How much each parameter matters by now: objective -> path -> share."""
-        now = self._now()
+        now = self.now()
         rows = [
             {"study_id": study_id, "at": now, "objective": o, "path": p, "importance": share}
             for o, shares in importances.items()
             for p, share in shares.items()
         ]
+        said = t.importances.c
         with self._transaction() as connection:
+            connection.execute(
+                delete(t.importances).where(said.study_id == study_id, said.at == now)
+            )
             insert_rows(connection, t.importances, rows)
             touch(connection, study_id)
 
@@ -448,7 +453,7 @@ class Store:
         """
         holder = lease.Holder(launcher_id=launcher_id, host=host, pid=pid)
         with self._transaction() as connection:
-            lease.acquire(connection, study_id, holder, now=self._now(), seconds=seconds)
+            lease.acquire(connection, study_id, holder, now=self.now(), seconds=seconds)
         self._lease = study_id, launcher_id
 
     def renew_lease(
@@ -464,7 +469,7 @@ class Store:
         busy_seconds: how long to wait for another process's write to SQLite.
         """
         with self._transaction(busy_seconds=busy_seconds) as connection:
-            lease.renew(connection, study_id, launcher_id, now=self._now(), seconds=seconds)
+            lease.renew(connection, study_id, launcher_id, now=self.now(), seconds=seconds)
 
     def release_lease(self, study_id: int, *, launcher_id: str) -> None:
         """Let others launch the study; nothing happens if it is held by another."""

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from sweeper.core.clock import utc_now
 from sweeper.core.errors import DatabaseAwayError
 from sweeper.core.records import (
     Evaluation,
@@ -209,7 +208,7 @@ class Recorder:
                 live.run_id,
                 live.trial_id,
                 live.seed_kind,
-                at=utc_now(),
+                at=self._store.now(),
                 result=result,
                 evaluations=tuple(live.evaluations),
                 host=live.host,

@@ -423,3 +423,14 @@ def test_a_restarted_server_is_found_again(postgres_url, example):
             )
         killer.dispose()
         assert example.trial(store, ref).number == 1
+
+
+def test_importances_told_twice_at_one_moment_are_the_last(store, reader, example, calendar):
+    study = example.study(store).study_id
+    store.add_importances(study, {"final_return": {"a": 0.25, "b": 0.75}})
+    store.add_importances(study, {"final_return": {"a": 0.5}})
+    calendar.advance(1)
+    store.add_importances(study, {"final_return": {"a": 1.0}})
+    with reader.connect() as connection:
+        rows = connection.execute(text("SELECT path, importance FROM importances ORDER BY at"))
+        assert [tuple(row) for row in rows] == [("a", 0.5), ("a", 1.0)]
