@@ -67,7 +67,7 @@ CASES = {
         16,
         3,
         {**PPO, "optimizer": {"kind": "adam", "learning_rate": 3e-4, "schedule": LINEAR}},
-        {**PPO, "optimizer": {"kind": "kfac", "schedule": LINEAR}},
+        {**PPO, "optimizer": {"kind": "kfac", "kfac_update": 10, "schedule": LINEAR}},
     ),
 }
 OPTIMIZERS = ("first_order", "kfac")

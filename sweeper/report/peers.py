@@ -8,11 +8,13 @@ Stable-Baselines3 takes all of it, so that `vf_coef` is half of `value_coef` the
 
 from __future__ import annotations
 
+import json
 import shlex
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from sweeper.core.errors import InputError
+from sweeper.envs.spec import EnvSpec
 from sweeper.optim.spec import (
     AdamSpec,
     AdamWSpec,
@@ -46,15 +48,19 @@ def sb3_script(spec: TrialSpec, *, env_steps: int) -> str:
     name = "A2C" if isinstance(algorithm, A2CSpec | SB3A2CSpec) else "PPO"
     kwargs = "".join(f"    {key}={value},\n" for key, value in _sb3_kwargs(spec).items())
     env = spec.env
-    if env.id is None:
-        module, _, function = str(env.make).partition(":")
-        load = f"from {module} import {function} as make_env\n"
-        made = "make_env"
-    else:
-        load, made = "", repr(env.id)
+    made = repr(env.id) if env.id is not None else _called(str(env.make))
     options = [f"n_envs={spec.parallelism.n_envs}", f"seed={spec.seed}"]
-    if env.kwargs:
-        options.append(f"env_kwargs={env.kwargs!r}")
+    kwargs_of_env = dict(env.kwargs)
+    if env.id is not None and env.max_episode_steps is not None:
+        kwargs_of_env["max_episode_steps"] = env.max_episode_steps  # gymnasium.make takes it
+    if kwargs_of_env:
+        options.append(f"env_kwargs={kwargs_of_env!r}")
+    wrappers = _wrappers(env)
+    if wrappers:
+        options.append("wrapper_class=wrapped")
+    modules = {"math", "torch", *(path.partition(":")[0] for path, _ in wrappers)}
+    if env.make is not None:
+        modules.add(env.make.partition(":")[0])
     normalize = ""
     if env.normalize_observation or env.normalize_reward:
         normalize = (
@@ -62,13 +68,12 @@ def sb3_script(spec: TrialSpec, *, env_steps: int) -> str:
             f"norm_reward={env.normalize_reward}, gamma={algorithm.gamma!r})\n"
         )
     return (
-        "import math\n\n"
-        "import torch\n"
-        f"from stable_baselines3 import {name}\n"
+        "".join(f"import {module}\n" for module in sorted(modules))
+        + f"from stable_baselines3 import {name}\n"
         "from stable_baselines3.common.env_util import make_vec_env\n"
         + ("from stable_baselines3.common.vec_env import VecNormalize\n" if normalize else "")
-        + load
         + f"\nkwargs = dict(\n{kwargs})\n\n"
+        + _wrapping(wrappers)
         + 'if __name__ == "__main__":\n'
         + f"    env = make_vec_env({made}, {', '.join(options)})\n"
         + normalize
@@ -77,10 +82,51 @@ def sb3_script(spec: TrialSpec, *, env_steps: int) -> str:
     )
 
 
+def _wrappers(env: EnvSpec) -> list[tuple[str, dict[str, Any]]]:
+    """(`module:Name`, keyword arguments) of what is around an environment, innermost first."""
+    limit = [("gymnasium.wrappers:TimeLimit", {"max_episode_steps": env.max_episode_steps})]
+    rescale = [("gymnasium.wrappers:RescaleAction", {"min_action": -1.0, "max_action": 1.0})]
+    return [
+        *(limit if env.make is not None and env.max_episode_steps is not None else []),
+        *((each.wrapper, dict(each.kwargs)) for each in env.wrappers),
+        *(rescale if env.action == "rescale" else []),
+    ]
+
+
+def _called(path: str) -> str:
+    """`package.module:Name` as Python names it where its module is imported."""
+    return path.replace(":", ".")
+
+
+def _wrapping(wrappers: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    """A function `wrapped`, as Python source."""
+    if not wrappers:
+        return ""
+    calls = "".join(
+        f"    env = {_called(path)}({', '.join(['env', *_arguments(kwargs)])})\n"
+        for path, kwargs in wrappers
+    )
+    return f"\ndef wrapped(env):\n{calls}    return env\n\n\n"
+
+
+def _arguments(kwargs: Mapping[str, Any]) -> list[str]:
+    if all(key.isidentifier() for key in kwargs):
+        return [f"{key}={value!r}" for key, value in kwargs.items()]
+    return [f"**{dict(kwargs)!r}"]
+
+
 def zoo_yaml(spec: TrialSpec, *, env_steps: int) -> str:
     """A section of a hyperparameter file of RL Baselines3 Zoo."""
-    if spec.env.id is None:
+    env = spec.env
+    if env.id is None:
         raise InputError("the zoo names environments by a registered id, and this one has none")
+    _refuse(
+        "a file of the zoo",
+        {
+            "arguments for the environment (its command line has: --env-kwargs)": bool(env.kwargs),
+            "time limit of episodes": env.max_episode_steps is not None,
+        },
+    )
     kwargs = _sb3_kwargs(spec)
     policy = kwargs.pop("policy_kwargs").replace("torch.nn.", "nn.")
     policy = policy.replace("torch.optim.", "__import__('torch').optim.")
@@ -91,17 +137,20 @@ def zoo_yaml(spec: TrialSpec, *, env_steps: int) -> str:
     del kwargs["seed"]
     words = {"True": "true", "False": "false", "None": "null", "math.inf": ".inf"}
     lines = [
-        f"{spec.env.id}:",
+        f"{env.id}:",
         f"  n_envs: {spec.parallelism.n_envs}",
         f"  n_timesteps: {env_steps}",
         *(f"  {key}: {words.get(value, value)}" for key, value in kwargs.items()),
         f'  policy_kwargs: "{policy}"',
     ]
-    if spec.env.normalize_observation or spec.env.normalize_reward:
+    if env.normalize_observation or env.normalize_reward:
         lines.append(
-            f'  normalize: "dict(norm_obs={spec.env.normalize_observation}, '
-            f'norm_reward={spec.env.normalize_reward})"'
+            f'  normalize: "dict(norm_obs={env.normalize_observation}, '
+            f'norm_reward={env.normalize_reward})"'
         )
+    if wrappers := _wrappers(env):
+        lines.append("  env_wrapper:")
+        lines += [f"    - {_called(path)}: {json.dumps(kwargs)}" for path, kwargs in wrappers]
     return "\n".join(lines) + "\n"
 
 
@@ -134,6 +183,9 @@ def cleanrl_command(spec: TrialSpec, *, env_steps: int) -> str:
             not in (None, algorithm.clip_range),
             "arguments for the environment": bool(spec.env.kwargs),
             "wrappers of the environment": bool(spec.env.wrappers),
+            "time limit of episodes": spec.env.max_episode_steps is not None,
+            "rescaled actions": spec.env.action == "rescale",
+            "actions beyond their bounds": spec.env.action == "none",
         },
     )
     flags = [
@@ -188,7 +240,7 @@ def _learning_rate(algorithm: PPOSpec | A2CSpec | SB3Spec) -> tuple[float, Sched
 def _sb3_kwargs(spec: TrialSpec) -> dict[str, str]:
     """Keyword -> its value as Python source, in which `math` and `torch` are imported."""
     algorithm = _known_to_sb3(spec)
-    _refuse("Stable-Baselines3", {"translation of env.wrappers": bool(spec.env.wrappers)})
+    _refuse("Stable-Baselines3", {"actions beyond their bounds": spec.env.action == "none"})
     kwargs = {
         "policy": '"MlpPolicy"',
         "learning_rate": _sb3_schedule(*_learning_rate(algorithm)),

@@ -29,9 +29,9 @@ def trial(**algorithm):
     )
 
 
-def run(script: str):
-    """The script's names, its `main` part not run."""
-    names = {"__name__": "exported"}
+def run(script: str, name: str = "exported"):
+    """The script's names; its `main` part is run if it is called so."""
+    names = {"__name__": name}
     exec(compile(script, "exported.py", "exec"), names)
     return names
 
@@ -128,6 +128,29 @@ def test_exported_script_runs_as_it_is(tmp_path):
     subprocess.run([sys.executable, "-W", "ignore", path], check=True)
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*precision lowered")  # by RescaleAction itself
+def test_exported_script_makes_the_environment_of_the_trial():
+    from gymnasium.wrappers import FrameStackObservation, RescaleAction, TimeLimit
+
+    stacked = [{"wrapper": "gymnasium.wrappers:FrameStackObservation", "kwargs": {"stack_size": 3}}]
+    changes = {"max_episode_steps": 7, "action": "rescale", "wrappers": stacked}
+    spec = trial(env={"id": "Pendulum-v1", "kwargs": {"g": 9.0}} | changes)
+    env = run(sb3_script(spec, env_steps=32), "__main__")["env"]
+    assert isinstance(env.envs[0], RescaleAction)
+    assert (env.action_space.high, env.observation_space.shape) == (1.0, (3, 3))
+    assert isinstance(env.envs[0].env, FrameStackObservation)
+    assert (env.get_attr("g"), env.get_attr("spec")[0].max_episode_steps) == ([9.0, 9.0], 7)
+
+    path = "gymnasium.envs.classic_control:PendulumEnv"
+    script = sb3_script(trial(env={"id": None, "make": path} | changes), env_steps=32)
+    made = "gymnasium.envs.classic_control.PendulumEnv"
+    assert f"env = make_vec_env({made}, n_envs=2, seed=0, wrapper_class=wrapped)" in script
+    names = run(script)
+    env = names["wrapped"](names["gymnasium"].envs.classic_control.PendulumEnv())
+    assert isinstance(env.env.env, TimeLimit), "innermost, as in ours"
+
+
 @pytest.mark.parametrize(
     "schedule",
     [
@@ -172,6 +195,16 @@ def test_zoo_section_says_what_the_peers_arguments_say():
     assert policy["net_arch"]["pi"] == [64, 64]
 
 
+def test_zoo_section_names_wrappers():
+    stacked = [{"wrapper": "gymnasium.wrappers:FrameStackObservation", "kwargs": {"stack_size": 3}}]
+    text = zoo_yaml(trial(env={"wrappers": stacked, "action": "rescale"}), env_steps=5000)
+    (values,) = YAML(typ="safe", pure=True).load(text).values()
+    assert values["env_wrapper"] == [
+        {"gymnasium.wrappers.FrameStackObservation": {"stack_size": 3}},
+        {"gymnasium.wrappers.RescaleAction": {"min_action": -1.0, "max_action": 1.0}},
+    ]
+
+
 def test_cleanrl_command_line():
     command = cleanrl_command(
         trial(optimizer={"kind": "adam", "learning_rate": 0.0003}), env_steps=9
@@ -192,6 +225,11 @@ def test_cleanrl_command_line():
             {"optimizer": {"kind": "adam", "schedule": {"kind": "cosine"}}},
             "not cosine",
         ),
+        (zoo_yaml, {"env": {"kwargs": {"sutton_barto_reward": True}}}, "--env-kwargs"),
+        (zoo_yaml, {"env": {"max_episode_steps": 9}}, "no time limit of episodes"),
+        (cleanrl_command, {"env": {"max_episode_steps": 9}}, "no time limit of episodes"),
+        (cleanrl_command, {"env": {"action": "rescale"}}, "no rescaled actions"),
+        (sb3_script, {"env": {"action": "none"}}, "no actions beyond their bounds"),
         (sb3_script, {"kind": "acktr"}, "Stable-Baselines3 has no acktr"),
         (sb3_script, {"optimizer": {"kind": "kfac"}}, "no optimizer kfac"),
         (sb3_script, {"network": {"kind": "impala"}}, "no network impala"),
