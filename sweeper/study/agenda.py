@@ -1,5 +1,5 @@
 """What a study does next, from what is known so far: the file's own trials, then re-runs of
-those in doubt as far as their share allows, then what the sampler suggests."""
+those that the front hangs on, as far as their share allows, then what the sampler suggests."""
 
 from __future__ import annotations
 

@@ -114,11 +114,11 @@ class PrunerSpec(Spec):
 
 
 class ReplicateSpec(Spec):
-    """Re-runs, with other seeds, of trials that may or may not belong on the front."""
+    """Re-runs, with other seeds, of trials that the front hangs on."""
 
     share: float = Field(default=0.25, ge=0, le=0.9)
     """Of all runs of the search; they come on top of `stop.trials`. 0: every trial runs once."""
-    max_seeds: int = Field(default=3, ge=1, le=100)
+    max_seeds: int = Field(default=5, ge=1, le=100)
     """Runs of one trial, the first among them."""
 
 

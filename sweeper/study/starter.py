@@ -234,7 +234,7 @@ objectives:                      # the two axes of the front
 stop: {stop}
 concurrency: auto                # as many trials at once as the cores hold
 sampler: {{kind: auto, seed: 0}}
-replicate: {{share: 0.25, max_seeds: 3}}   # re-runs of trials that may or may not be best
+replicate: {{share: 0.25}}       # of all runs, re-runs of trials that the front hangs on
 confirm: {{top: 3, seeds: 3}}    # at the end, the front on fresh seeds, one trial at a time
 
 trial:                           # where every trial starts from
