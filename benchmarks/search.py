@@ -149,6 +149,19 @@ def interval(finals: Floats) -> tuple[float, float, float]:
     return float(np.median(finals)), float(low), float(high)
 
 
+def means(curves: Curves) -> Curves:
+    """The mean over environments, for searchers that were replayed on all of them."""
+    env_ids = {env_id for env_id, _ in curves}
+    found: Curves = {}
+    for name in dict.fromkeys(name for _, name in curves):
+        of_each = [curves[env_id, name] for env_id in env_ids if (env_id, name) in curves]
+        if len(of_each) == len(env_ids) > 1:
+            repeats = min(map(len, of_each))
+            mean = np.mean([qualities[:repeats] for qualities in of_each], axis=0)
+            found["mean", name] = mean.tolist()
+    return found
+
+
 def table(curves: Curves, names: Sequence[str], rival: str) -> str:
     """One row a searcher: final quality on each environment, and when it was as good as the
     rival ends up, as a share of the rival's time."""
@@ -203,7 +216,7 @@ def chart(curves: Curves, names: Sequence[str]) -> go.Figure:
             )
         figure.update_xaxes(title="share of the study's time (%)", row=1, col=column)
     figure.update_yaxes(title="true hypervolume of the recommendation", row=1, col=1)
-    figure.update_layout(template="plotly_white", width=1500, height=520)
+    figure.update_layout(template="plotly_white", width=1800, height=520)
     return figure
 
 
@@ -240,6 +253,7 @@ def main() -> None:
     for (env_id, name, _, of_rounds), result in sorted(results.items()):
         if name in competing and of_rounds == rounds:
             curves.setdefault((str(env_id), str(name)), []).append(result["quality"])
+    curves |= means(curves)
     text = table(curves, [*competing], RIVAL if RIVAL in competing else names[0])
     print(text)
     if arguments.markdown:
