@@ -28,6 +28,7 @@ from sweeper.study.designs import random_point
 from sweeper.study.document import document_of, dump
 from sweeper.study.executor import lost_result
 from sweeper.study.known import KnownTrials
+from sweeper.study.outcome import Requirements
 from sweeper.study.sampler import Suggestion
 from sweeper.study.spec import LoadedStudy, study_of
 
@@ -69,7 +70,11 @@ def measure(
         known.refresh()
         n_repeats = len(known.trials)  # re-runs have had their share: the sampler is asked
         chosen = agenda.next(
-            list(known.trials.values()), n_repeats=n_repeats, repeated=known.repeated, busy=()
+            list(known.trials.values()),
+            n_repeats=n_repeats,
+            repeated=known.repeated,
+            busy=(),
+            requirements=Requirements(),
         )
         seconds.append(time.perf_counter() - began_at)
         cpu_seconds.append(time.process_time() - cpu_began_at)

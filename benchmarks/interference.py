@@ -186,16 +186,17 @@ def as_usual() -> Iterator[None]:
     """What a trial does about cores and threads, undone."""
     import torch
 
+    from sweeper.envs.make import make_vec_env
     from sweeper.trial import run
     from sweeper.trial.cores import CoreLease, usable_cpus
 
     everywhere = CoreLease([usable_cpus()], ())
-    make_vec_env, default_threads = run.make_vec_env, torch.get_num_threads()
+    default_threads = torch.get_num_threads()
     with (
         patch.object(run, "try_lease", lambda _: everywhere),
         patch.object(run, "pinned_to", lambda _: nullcontext()),
         patch.object(run, "threadpool_limits", lambda _: nullcontext()),
-        patch.object(run.torch, "set_num_threads", lambda _: None),
+        patch.object(torch, "set_num_threads", lambda _: None),
         patch.object(
             run,
             "make_vec_env",

@@ -122,10 +122,10 @@ def table(case: Case, by: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     yield "| learner | reached | env steps | core seconds | core us a step | final return |"
     yield "|---|---|---|---|---|---|"
     for optimizer in OPTIMIZERS:
-        runs, algorithm = by[optimizer], case.trial(optimizer, 0).algorithm
+        runs, learner = by[optimizer], getattr(case, optimizer)
         finals = [run["final_return"] for run in runs if run["final_return"] is not None]
         yield (
-            f"| {algorithm.name}, {algorithm.optimizer.kind} "
+            f"| {learner['kind']}, {learner['optimizer']['kind']} "
             f"| {sum(run['reached'] for run in runs)} of {len(runs)} "
             f"| {mean([run['env_steps'] for run in runs])} "
             f"| {mean([run['core_seconds'] for run in runs], 1)} "

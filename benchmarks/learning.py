@@ -213,7 +213,7 @@ def one(name: str, system: str, seed: int, quick: bool) -> dict[str, Any]:
     case = CASES[name]
     trial = case.trial(seed)
     if quick:
-        steps = max(case.env_steps // 100, trial.batch_size)
+        steps = max(case.env_steps // 100, trial.batch_size or 1)
         trial = trial.model_copy(
             update={"budget": trial.budget.model_copy(update={"env_steps": steps})}
         )

@@ -138,7 +138,7 @@ def seconds_share(curves: Floats, level: float) -> float:
         return float("inf")
     below = np.flatnonzero(~reached)
     first = 0 if not len(below) else int(below[-1]) + 1
-    return (first + 1) / curves.shape[1]
+    return float((first + 1) / curves.shape[1])
 
 
 def interval(finals: Floats) -> tuple[float, float, float]:

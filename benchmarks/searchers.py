@@ -155,7 +155,7 @@ def _cost_aware_gp(space: SearchSpace, past: Sequence[PastTrial], seed: int) -> 
 def _best_at(cost: Floats, returns: Floats, costs: Floats) -> Floats:
     """The best return of the front at no more than each cost; below its cheapest, the worst."""
     affordable = costs[None, :] <= cost[:, None]
-    return np.where(affordable, returns[None, :], returns.min()).max(axis=1)
+    return np.asarray(np.where(affordable, returns[None, :], returns.min()).max(axis=1))
 
 
 def _moved(space: SearchSpace, params: Params, random: np.random.Generator) -> Params:

@@ -111,7 +111,7 @@ class Surrogate:
         known = np.column_stack([model(x)[0] for model in self._models])
         columns = np.arange(self._shown.shape[1])
         shown = np.array([np.interp(columns, self._columns, row) for row in known])
-        return np.clip(shown, *self._bounds)
+        return np.asarray(np.clip(shown, *self._bounds))
 
     def _outcome(self, shown: Floats) -> Outcome:
         low, high = self._bounds

@@ -88,17 +88,24 @@ def expected_changes(runs: Sequence[ArrayLike], maximize: Sequence[bool]) -> Flo
     front = unit[on_front]
     volume = hypervolume(front, corner, up)
     changes = np.zeros(len(unit))
-    for i, farthest in enumerate(unit + FARTHEST * moves):
-        if not on_front[i] and (front >= farthest).all(axis=1).any():
-            continue
-        others = front
+    for i in np.flatnonzero(on_front | ~_is_below(unit + FARTHEST * moves, front)):
+        others, without = front, volume
         if on_front[i]:  # whom it hides would come to light without it
             others = np.delete(unit, i, axis=0)
             others = others[non_dominated(others, up)]
+            without = hypervolume(others, corner, up)
         moved = unit[i] + moves[i] * MOVES[:, : unit.shape[1]]
-        volumes = [hypervolume(np.vstack((others, point)), corner, up) for point in moved]
-        changes[i] = np.abs(np.array(volumes) - volume).mean()
+        volumes = np.full(len(moved), without)
+        for j in np.flatnonzero(~_is_below(moved, others)):
+            volumes[j] = hypervolume(np.vstack((others, moved[j])), corner, up)
+        changes[i] = np.abs(volumes - volume).mean()
     return changes
+
+
+def _is_below(points: Floats, front: Floats) -> NDArray[np.bool_]:
+    """Which of points [m, k] some point of the front [f, k] is as good as in everything."""
+    as_good = np.all(front[None, :, :] >= points[:, None, :], axis=2)  # [m, f]
+    return np.asarray(np.any(as_good, axis=1))
 
 
 def seed_variance(runs: Sequence[ArrayLike]) -> Floats:
