@@ -218,19 +218,23 @@ def one(name: str, system: str, seed: int, quick: bool) -> dict[str, Any]:
             update={"budget": trial.budget.model_copy(update={"env_steps": steps})}
         )
     begun = time.perf_counter()
-    final_return = (train_ours if system == OURS else train_sb3)(trial)
-    return {"final_return": final_return, "seconds": time.perf_counter() - begun}
+    final_return, training_return = (train_ours if system == OURS else train_sb3)(trial)
+    return {
+        "final_return": final_return,
+        "training_return": training_return,
+        "seconds": time.perf_counter() - begun,
+    }
 
 
-def train_ours(trial: TrialSpec) -> float:
-    """Our final return."""
+def train_ours(trial: TrialSpec) -> tuple[float, float | None]:
+    """Our final return, and the mean of the last 100 training episodes."""
     *_, result = run_trial(trial)
     assert isinstance(result, RunResult)
     assert result.final_return is not None, result.reason
-    return result.final_return
+    return result.final_return, result.training_return
 
 
-def train_sb3(trial: TrialSpec) -> float:
+def train_sb3(trial: TrialSpec) -> tuple[float, float]:
     """SB3's, evaluated in the same way."""
     import stable_baselines3
     import torch
@@ -263,7 +267,7 @@ def train_sb3(trial: TrialSpec) -> float:
             total += float(reward)
             ended = terminated or truncated
         returns.append(total)
-    return fmean(returns)
+    return fmean(returns), fmean(float(info["r"]) for info in model.ep_info_buffer)
 
 
 if __name__ == "__main__":
