@@ -49,7 +49,9 @@ MOMENTS = 64
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 BOTH = [True, True]
 RIVAL = "TPE"
-COLORS = ("#d62728", "#ff9896", "#1f77b4", "#2ca02c", "#9467bd", "#8c564b", "#7f7f7f", "#17becf")
+COLORS = ("#d62728", "#ff9896", "#1f77b4", "#2ca02c", "#9467bd", "#bcbd22", "#7f7f7f", "#17becf")
+LEVELS = [0.5, 1.03]
+"""Of the chart: below is only the first round of trials."""
 
 
 Curves = dict[tuple[str, str], list[list[float]]]
@@ -191,38 +193,44 @@ def table(curves: Curves, names: Sequence[str], rival: str) -> str:
 
 
 def chart(curves: Curves, names: Sequence[str]) -> go.Figure:
-    """Median quality over time, with the middle half of the repeats."""
+    """Median quality over time; of ours and the rival with the middle half of the repeats."""
     env_ids = list(dict.fromkeys(env_id for env_id, _ in curves))
-    figure = make_subplots(cols=len(env_ids), subplot_titles=env_ids)
+    titles = ["mean of them" if env_id == "mean" else env_id for env_id in env_ids]
+    figure = make_subplots(
+        rows=-(-len(env_ids) // 2), cols=2, subplot_titles=titles, horizontal_spacing=0.06
+    )
     moments = np.arange(1, MOMENTS + 1) / MOMENTS * 100.0
-    for column, env_id in enumerate(env_ids, start=1):
-        for name, color in zip(names, COLORS, strict=False):
+    for panel, env_id in enumerate(env_ids):
+        place = {"row": panel // 2 + 1, "col": panel % 2 + 1}
+        for name, color in reversed(list(zip(names, COLORS, strict=False))):  # ours on top
             if (env_id, name) not in curves:
                 continue
             low, middle, high = np.quantile(curves[env_id, name], (0.25, 0.5, 0.75), axis=0)
             band = {"mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False}
-            figure.add_scatter(x=moments, y=high, **band, row=1, col=column)
-            figure.add_scatter(
-                x=moments, y=low, fill="tonexty", fillcolor=_faint(color), **band, row=1, col=column
-            )
+            if name in (names[0], RIVAL):
+                figure.add_scatter(x=moments, y=high, **band, **place)
+                faint = _faint(color)
+                figure.add_scatter(
+                    x=moments, y=low, fill="tonexty", fillcolor=faint, **band, **place
+                )
             figure.add_scatter(
                 x=moments,
                 y=middle,
                 name=name,
-                line={"color": color, "width": 2},
-                showlegend=column == 1,
-                row=1,
-                col=column,
+                line={"color": color, "width": 3 if name == names[0] else 1.5},
+                showlegend=panel == 0,
+                **place,
             )
-        figure.update_xaxes(title="share of the study's time (%)", row=1, col=column)
-    figure.update_yaxes(title="true hypervolume of the recommendation", row=1, col=1)
-    figure.update_layout(template="plotly_white", width=1800, height=520)
+        figure.update_xaxes(title="share of the study's time (%)", **place)
+        title = "true hypervolume" if place["col"] == 1 else None
+        figure.update_yaxes(range=LEVELS, title=title, **place)
+    figure.update_layout(template="plotly_white", legend_traceorder="reversed", margin_t=40)
     return figure
 
 
 def _faint(color: str) -> str:
     red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red},{green},{blue},0.10)"
+    return f"rgba({red},{green},{blue},0.15)"
 
 
 def main() -> None:
@@ -259,7 +267,7 @@ def main() -> None:
     if arguments.markdown:
         arguments.markdown.write_text(text + "\n")
     if arguments.png:
-        write_png(chart(curves, [*competing]), arguments.png)
+        write_png(chart(curves, [*competing]), arguments.png, width=1100, height=700)
 
 
 if __name__ == "__main__":
