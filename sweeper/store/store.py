@@ -422,7 +422,8 @@ class Store:
     def add_importances(
         self, study_id: int, importances: Mapping[str, Mapping[str, float]]
     ) -> None:
-        """How much each parameter matters by now: objective -> path -> share."""
+        """How much each parameter matters by now: objective -> path -> share. Said twice at one
+        moment, the last stays."""
         now = self.now()
         rows = [
             {"study_id": study_id, "at": now, "objective": o, "path": p, "importance": share}
