@@ -2,8 +2,8 @@
 
 The true value of a configuration is a Gaussian process's mean over the recorded runs. What a run
 shows is that plus noise: the difference between two seeds of a recorded configuration nearby,
-divided by the root of 2, so that noise is large where it was large, and a lucky return comes with the curve and
-the speed of the same luck.
+divided by the root of 2, so that noise is large where it was large, and a lucky return comes with
+the curve and the speed of the same luck.
 """
 
 from __future__ import annotations
